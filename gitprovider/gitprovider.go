@@ -1,0 +1,152 @@
+// Package gitprovider says what Signalbox needs of a Git host: four small
+// interfaces, named in the queue's verbs, and the kinds of error that decide
+// what happens next. Package github implements them for GitHub; the tests and
+// the demo use the same implementation against a simulated GitHub.
+//
+// The interfaces live here and not with one consumer because the engine and
+// the command line share them.
+//
+// # Errors
+//
+// An error of a method has one of four kinds, found with [KindOf]; whatever
+// has none is transient: the caller tries again later, a bounded number of
+// times. Status codes and fields decide the kind, never the host's prose.
+package gitprovider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"signalbox/queue"
+)
+
+// Reader reads the host. Reads may be answered from a cache that the host
+// confirmed as unchanged.
+type Reader interface {
+	// PullRequest reads a pull request. Its fact has Read set. Gone: there
+	// is no such pull request.
+	PullRequest(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, error)
+	// Mergeability reads what stands between a pull request and its base:
+	// the host's word and our own reading of its rules. A host that is still
+	// computing answers MergeabilityInProgress without waiting.
+	Mergeability(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error)
+	// Target reads the head of a branch. Gone: there is no such branch.
+	Target(ctx context.Context, repo queue.Repo, branch string) (commit, tree string, err error)
+	// Checks reads every report on a commit, check runs and statuses, all pages.
+	Checks(ctx context.Context, repo queue.Repo, commit string) ([]queue.Report, error)
+	// Permission reads what a person may do on the repository, by the user
+	// id if the actor has one: a login that has changed hands has no rights.
+	Permission(ctx context.Context, repo queue.Repo, who queue.Actor) (Permission, error)
+	// Find looks a repository up by name and fills in HostID and
+	// Installation. Gone: no such repository, or the App is not installed on it.
+	Find(ctx context.Context, host, owner, name string) (queue.Repo, error)
+}
+
+// Permission is what a person may do on a repository.
+type Permission int
+
+// The permissions, each including those before it.
+const (
+	NoPermission Permission = iota
+	ReadPermission
+	WritePermission
+	AdminPermission
+)
+
+// Builder makes and removes test branches.
+type Builder interface {
+	// Build makes the branches of a BuildRuns and publishes them with one
+	// push. It returns one RunBuilt or RunNotBuilt for each run it knows the
+	// outcome of: after a run that cannot be built, those that include it
+	// are reported stale. The same input makes the same commits, so a
+	// repetition after an unknown outcome finds its branches in place.
+	// An error means that nothing is known about any run.
+	Build(ctx context.Context, repo queue.Repo, work queue.BuildRuns) ([]queue.Fact, error)
+	// Stop removes what Build made for a run. What is gone is fine.
+	Stop(ctx context.Context, repo queue.Repo, work queue.StopRun) error
+}
+
+// Lander lands.
+type Lander interface {
+	// Land puts the steps on the target, see queue.Land. A repetition after
+	// an unknown outcome reads the target and the pull requests back first
+	// and reports what an earlier attempt landed. It also returns the
+	// states of pull requests that it read and that differ from what was
+	// stated. An error means that nothing is known and it may be repeated.
+	Land(ctx context.Context, repo queue.Repo, work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen, error)
+}
+
+// Teller tells people things on a pull request. Everything is level-triggered:
+// the argument is what shall be there.
+type Teller interface {
+	// Comment makes the one sticky comment of the App that carries marker
+	// read body: it edits the comment, or makes it when there is none. It
+	// returns the comment's id; known is that id from an earlier call, or 0.
+	Comment(ctx context.Context, repo queue.Repo, number int64, known int64, marker, body string) (id int64, err error)
+	// Notice adds a comment that carries marker unless one with the same
+	// marker is there.
+	Notice(ctx context.Context, repo queue.Repo, number int64, marker, body string) error
+	// Status makes the App's check run of that name on a commit read so.
+	Status(ctx context.Context, repo queue.Repo, s Status) error
+	// React puts a reaction ("+1", "-1", "eyes") on a comment.
+	React(ctx context.Context, repo queue.Repo, comment int64, reaction string) error
+}
+
+// Status is the App's own check run on a commit.
+type Status struct {
+	Commit     string
+	Name       string
+	Status     string // queued, in_progress or completed
+	Conclusion string // success, failure, cancelled …; "" unless completed
+	Title      string
+	Summary    string // Markdown
+	URL        string // where its details link leads
+}
+
+// Host is everything together.
+type Host interface {
+	Reader
+	Builder
+	Lander
+	Teller
+}
+
+// Kind sorts errors by what is to be done about them.
+type Kind string
+
+// The kinds of error.
+const (
+	Transient Kind = "transient" // unknown; try again later
+	Conflict  Kind = "conflict"  // the change's own fault
+	Stale     Kind = "stale"     // the world moved: decide again
+	Denied    Kind = "denied"    // an operator must act; the message names what is missing
+	Gone      Kind = "gone"      // it does not exist
+)
+
+// Error is an error with a kind. Message is for people and says what to do.
+type Error struct {
+	Kind    Kind
+	Message string
+	Err     error // the cause; may be nil
+}
+
+// Error is the message, and the cause after it.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return fmt.Sprintf("%s: %v", e.Message, e.Err)
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf is the kind of an error, Transient when nobody gave it one.
+func KindOf(err error) Kind {
+	var known *Error
+	if errors.As(err, &known) {
+		return known.Kind
+	}
+	return Transient
+}

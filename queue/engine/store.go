@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"signalbox/queue"
+)
+
+// Store is what the engine needs of storage. Package db satisfies it on
+// Postgres; any number of engines may share one store.
+type Store interface {
+	// UpdateDue picks one queue that is due (unread facts wait for it, or its
+	// wake time has passed) and that nobody else is deciding on, locks its
+	// row, reads its window and its unread facts, calls decide, and saves the
+	// plan with its actions, all in one transaction. It returns ok = false
+	// when no queue was due. decide may be called more than once and must be
+	// pure. A queue whose facts arrive meanwhile is due again.
+	UpdateDue(ctx context.Context, now time.Time, decide Decide) (id queue.ID, ok bool, err error)
+	// Route hands facts that name no queue to the queues they are about, see
+	// queue.Subject, and turns commands into jobs. A report on a commit that
+	// nobody knows yet is kept for the run that may soon have it.
+	Route(ctx context.Context, now time.Time) error
+	// NextWake is the earliest wake time of all queues; zero if none.
+	NextWake(ctx context.Context) (time.Time, error)
+	// Wakeups yields a value whenever facts were appended or a plan was
+	// saved, by this process or another; several may arrive as one. The
+	// channel is closed when ctx ends.
+	Wakeups(ctx context.Context) (<-chan struct{}, error)
+
+	// Append adds facts about a repository; q = 0 lets Route find the
+	// queues by the facts' subjects.
+	Append(ctx context.Context, repo queue.RepoID, q queue.ID, facts ...queue.Fact) error
+	// Repo is the repository with its present name and installation.
+	Repo(ctx context.Context, id queue.RepoID) (queue.Repo, error)
+	// Read is a window without a lock, with the entries named by pull
+	// request in it, for rendering what is true now. ErrNotFound: no such queue.
+	Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error)
+	// QueueFor finds the queue of a branch. ErrNotFound: there is none.
+	QueueFor(ctx context.Context, repo queue.RepoID, branch string) (queue.ID, error)
+	// QueuesWith lists the queues where a pull request has an active entry.
+	QueuesWith(ctx context.Context, repo queue.RepoID, pr int64) ([]queue.ID, error)
+	// Comment and SetComment remember the id of the sticky comment on a pull
+	// request; 0 = not known.
+	Comment(ctx context.Context, repo queue.RepoID, pr int64) (int64, error)
+	SetComment(ctx context.Context, repo queue.RepoID, pr int64, comment int64) error
+}
+
+// Decide is one decision: facts are applied, then everything is judged.
+type Decide func(s *queue.Snapshot, facts []queue.Received, now time.Time) queue.Plan

@@ -1,0 +1,14 @@
+package queue
+
+import "errors"
+
+// Errors that a store answers with and that its users tell apart.
+var (
+	// ErrNotFound: there is no such thing, or it belongs to somebody else;
+	// the two are never told apart.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: a queue for that branch exists already.
+	ErrExists = errors.New("exists already")
+	// ErrNotEmpty: the queue has entries that have not ended.
+	ErrNotEmpty = errors.New("not empty")
+)

@@ -1,0 +1,53 @@
+package rest
+
+import (
+	"context"
+	"time"
+
+	"signalbox/account"
+	"signalbox/queue"
+)
+
+// Store is what the API needs of storage. Everything is scoped by the
+// organisation of the caller's token: what belongs to another is
+// queue.ErrNotFound, found out by the same query as what does not exist.
+type Store interface {
+	// Token finds a token by the hash of its secret and notes that it was
+	// used (to the minute). ErrNotFound: unknown, expired or revoked.
+	Token(ctx context.Context, hash [32]byte, now time.Time) (account.Token, error)
+	// Repository finds a repository by name, in any case; an old name works
+	// until another repository takes it. ErrNotFound: not one of org.
+	Repository(ctx context.Context, org int64, host, owner, name string) (queue.Repo, error)
+	// FindQueue finds a queue by repository and branch.
+	FindQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error)
+	// CreateQueue makes a queue in state running; a repository that is not
+	// connected yet is noted under org. ErrExists: there is one.
+	// ErrNotFound: the repository is connected and belongs to another organisation.
+	CreateQueue(ctx context.Context, org int64, host, owner, name, branch string, settings queue.Settings, now time.Time) (queue.Queue, error)
+	// DeleteQueue removes a queue and its history. ErrNotFound: there is
+	// none. ErrNotEmpty: entries are active, and nothing was changed.
+	DeleteQueue(ctx context.Context, org int64, host, owner, name, branch string) error
+	// Enqueued lists every active entry in queue order: the line, pending,
+	// not ready.
+	Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error)
+	// Entry finds the entry of a pull request, active or ended.
+	Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, error)
+	// Read is a window with the entries named in it, for Explain.
+	Read(ctx context.Context, q queue.ID, prs ...int64) (*queue.Snapshot, error)
+	// Run finds a run of the queue, ended or not, and the entries of its chain.
+	Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error)
+	// Wish appends a fact for a queue and waits until it was decided on.
+	// The answer says what became of it; an error, that nobody knows.
+	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
+	// Connect applies what the host said about an installation.
+	Connect(ctx context.Context, c account.Connection) error
+}
+
+// Host is what the API asks of the Git host before it accepts a submission.
+// Package gitprovider's Reader satisfies it.
+type Host interface {
+	// PullRequest reads a pull request.
+	PullRequest(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, error)
+	// Find looks up a repository that is not connected yet.
+	Find(ctx context.Context, host, owner, name string) (queue.Repo, error)
+}
