@@ -27,8 +27,8 @@ type BuildRun struct {
 	Target string      `json:"target"` // the branch it will land on
 	Method MergeMethod `json:"method"`
 	// Base.Commit is where the chain begins; "" = the target's head, which
-	// the builder reads. The target's head must be Base.Commit or a commit
-	// of the chain, else the run is stale.
+	// the builder reads. A given base is used as it is, whatever the target's
+	// head is by now: whether a run is still current is decided elsewhere.
 	Base  Base       `json:"base"`
 	Chain []StepSpec `json:"chain"`
 	Own   int        `json:"own"` // how many steps at the end are the group's own
@@ -67,8 +67,8 @@ type Land struct {
 	// Expect is the commit the target must be at.
 	Expect string     `json:"expect"`
 	Steps  []StepSpec `json:"steps"` // in order, as tested
-	// Tips are the tips of the groups among the steps (indexes into Steps),
-	// each with the draft pull request to close before it becomes reachable.
+	// Drafts are the draft pull requests of the runs whose tips become
+	// reachable: they are closed first, or the host would call them merged.
 	Drafts []int64 `json:"drafts,omitempty"`
 	// Forced lists the entries that an administrator forced past the host's rules.
 	Forced []EntryID `json:"forced,omitempty"`

@@ -65,7 +65,7 @@ var Transitions = []Transition{
 
 	{Testing, Pending, restarted},
 	{Testing, TestsPassed, []Reason{TestRunPassed, SuccessorTestRunPassed}},
-	{Testing, PendingFailure, []Reason{RequiredStatusFailed, TestRunTimeout, ChecksNeverStarted, ChecksInterrupted}},
+	{Testing, PendingFailure, []Reason{RequiredStatusFailed, TestRunTimeout, ChecksNeverStarted}},
 	{Testing, Cancelled, left},
 	{Testing, Failed, []Reason{FailedByOptimization}},
 	{Testing, Merged, []Reason{MergedByHand}},

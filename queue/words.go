@@ -75,6 +75,9 @@ type Target struct {
 	// Doubted says that something hinted at a move we do not know: the host
 	// must be read before it is believed or dismissed.
 	Doubted bool
+	// Hints are the unknown heads that raised the doubt: a landing in flight
+	// may explain them.
+	Hints []string
 	// ReadAsked is when the read that is under way was asked for, zero if none.
 	ReadAsked time.Time
 	// Missing says that the branch does not exist on the host.
@@ -109,6 +112,8 @@ type Landing struct {
 	// Retry is when an attempt that ended without an answer may be repeated; zero while one is under way.
 	Retry time.Time `json:"retry,omitzero"`
 	Land  Land      `json:"land"` // what was asked for, kept so that asking again asks the same
+	// Ended is how it went, until it is decided on.
+	Ended *LandingEnded `json:"ended,omitempty"`
 }
 
 // Mergeability is what the host, and our own reading of its rules, say about a
@@ -182,20 +187,14 @@ type Entry struct {
 	Restart *Wish
 	// Removed says that the repository left us; its text is the message.
 	Removed string
-	// Admitted says that the entry was in the queue when the wishes and
-	// changes that are recorded arrived: it is in a landing in flight.
-	// AwaitsDecisionOf is the entry whose end this one waits for, because the two
-	// conflict; "" if none.
+	// ConflictsWith is the undecided entry whose end this one waits for,
+	// because the two do not merge; "" if none.
 	ConflictsWith EntryID
 	// Alone: tested in a group of its own until it leaves.
 	Alone bool
 	// Returned orders entries that came back from a bisection: before all
 	// others but urgent ones; 0 = it did not.
 	Returned int64
-	// BuildTries counts builds that ended without an answer.
-	BuildTries int
-	// NotBefore holds back an entry whose build is to be repeated later.
-	NotBefore time.Time
 
 	VerifiedBy   RunID  // the run that proves it, once passed
 	LandedCommit string // once merged
@@ -231,13 +230,10 @@ type Group struct {
 	// when the next may be asked for.
 	BuildTries int
 	NotBefore  time.Time
-	// LandTries counts landings that ended without an answer.
-	LandTries int
 	// OneByOne: land this group without those behind it, because a joint
 	// landing was refused without naming anybody.
 	OneByOne bool
 	FormedAt time.Time
-	Entered  time.Time // into pending failure, for the estimate and the page
 }
 
 // Part places a group in a bisection.
@@ -324,8 +320,13 @@ type Run struct {
 	// Why is the reason code of a failed, interrupted or stopped run, Message its sentence.
 	Why     Reason
 	Message string
-	// Version of the target that a build was asked at.
-	Asks int // builds asked for: a vanished one is asked for again
+	// NotBuilt is what a build reported that did not succeed, until it is decided on.
+	NotBuilt *RunNotBuilt
+	// Spoilt says in words what somebody else did to the test branch; "" = nothing.
+	Spoilt string
+	// ReadAfter is when to read the commit's checks, because something hinted
+	// that reports were missed; zero = no need.
+	ReadAfter time.Time
 }
 
 // Own are the steps of the group itself.
