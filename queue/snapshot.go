@@ -34,6 +34,9 @@ type Snapshot struct {
 	// NextDue is the earliest moment at which an entry outside the window
 	// wants attention (a not-ready timeout, a refresh); zero if none.
 	NextDue time.Time
+	// FreeAhead counts, for entries that were asked for by name, the free
+	// pending entries before them in order. Only reads for people fill it in.
+	FreeAhead map[EntryID]int64
 	// Waiting says that active entries exist, in the window or outside it.
 	Waiting bool
 }

@@ -230,10 +230,15 @@ type Group struct {
 	// when the next may be asked for.
 	BuildTries int
 	NotBefore  time.Time
+	// Proof is the group whose passed run proves this one too, because it
+	// includes it (optimistic merging); 0 = its own run does.
+	Proof GroupID
 	// OneByOne: land this group without those behind it, because a joint
 	// landing was refused without naming anybody.
 	OneByOne bool
 	FormedAt time.Time
+	// Urgent: formed of an urgent entry, whatever its priority is by now.
+	Urgent bool
 }
 
 // Part places a group in a bisection.

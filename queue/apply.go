@@ -1,0 +1,374 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// This file learns; it chooses nothing. A fact that is known already, or older
+// than what is known, changes nothing.
+
+func (d *decision) apply(r Received) {
+	var answer Answer
+	switch f := r.Fact.(type) {
+	case Submitted:
+		answer = d.submitted(f)
+	case CancelRequested:
+		answer = d.cancelRequested(f)
+	case RestartRequested:
+		answer = d.restartRequested(f)
+	case ChangeRequested:
+		answer = d.changeRequested(f)
+	case PullRequestSeen:
+		d.pullRequestSeen(f)
+	case MergeabilitySeen:
+		d.mergeabilitySeen(f)
+	case PullRequestDoubted:
+		d.doubt(func(e *Entry) bool { return e.Number == f.PR })
+	case RulesChanged:
+		d.doubt(func(*Entry) bool { return true })
+	case RefreshEnded:
+		d.refreshEnded(f)
+	case RepositoryGone:
+		for _, e := range d.s.Entries {
+			if e.Active() {
+				e.Removed = f.Message
+			}
+		}
+	case TargetMoved:
+		d.targetMoved(f)
+	case TargetRead:
+		d.targetRead(f)
+	case CheckReported:
+		d.checkReported(f)
+	case ChecksDoubted:
+		d.checksDoubted(f)
+	case TestBranchMoved:
+		d.testBranchMoved(f)
+	case RunBuilt:
+		d.runBuilt(f)
+	case RunNotBuilt:
+		if run := d.s.Runs[f.Run]; run != nil && run.State == Building {
+			run.NotBuilt = &f
+		}
+	case LandingEnded:
+		if l := d.s.Queue.Landing; l != nil && l.ID == f.Landing && l.Ended == nil {
+			d.landingNow().Ended = &f
+		}
+	case ResyncEnded:
+		if f.Resync == d.s.Queue.ResyncRuns {
+			d.s.Queue.ResyncDue = d.now.Add(resyncEvery)
+		}
+	}
+	d.answers[r.ID] = answer
+}
+
+// landingNow is the landing in flight, made ours to change: the snapshot we
+// compare with shares the old value.
+func (d *decision) landingNow() *Landing {
+	l := *d.s.Queue.Landing
+	d.s.Queue.Landing = &l
+	return &l
+}
+
+func (d *decision) submitted(f Submitted) Answer {
+	pr := f.PullRequest
+	switch {
+	case pr.Merged:
+		return Answer{RefusedMerged, fmt.Sprintf("Pull request #%d is merged already.", pr.Number)}
+	case !pr.Open:
+		return Answer{RefusedClosed, fmt.Sprintf("Pull request #%d is closed. Reopen it, then submit it.", pr.Number)}
+	}
+	e := d.s.ByPR(pr.Number)
+	switch {
+	case e == nil:
+		e = &Entry{ID: f.ID, PullRequest: pr}
+		d.s.Entries[e.ID] = e
+	case !e.SubmittedAt.Before(f.At): // a repetition, or older than what we have
+		return Answer{}
+	case e.Active():
+		d.resubmitted(e, f)
+		return Answer{}
+	}
+	d.enter(e, f)
+	return Answer{}
+}
+
+// resubmitted is a submission of an active entry: it changes how the entry is
+// handled from its next group on, and nothing else.
+func (d *decision) resubmitted(e *Entry, f Submitted) {
+	e.Priority, e.PriorityGiven, e.NoBatch = f.Priority, f.PriorityGiven, f.NoBatch
+	e.Forced = e.Forced || f.Force
+	e.Cancel = nil
+	d.see(e, PullRequestSeen{PullRequest: f.PullRequest, Read: true})
+	e.Doubted = true
+}
+
+// enter begins a submission. What was known of the pull request is kept only
+// where it is newer.
+func (d *decision) enter(e *Entry, f Submitted) {
+	pr := f.PullRequest
+	if e.UpdatedAt.After(pr.UpdatedAt) && e.Open {
+		pr = e.PullRequest
+	}
+	*e = Entry{
+		ID: e.ID, Submission: e.Submission + 1, State: e.State, Version: e.Version,
+		PullRequest: pr, BoundHead: pr.Head,
+		Mergeability: MergeabilityUnspecified, Doubted: true,
+		SubmittedBy: f.By, Via: f.Via, SubmittedAt: f.At,
+		Priority: f.Priority, PriorityGiven: f.PriorityGiven, NoBatch: f.NoBatch, Forced: f.Force,
+	}
+	d.move(e, NotReady, f.Via.requested(), fmt.Sprintf("Submitted by %s.", f.By), f.By, "")
+}
+
+// wished finds the entry that a wish is about. A wish older than the present
+// submission was meant for an earlier one.
+func (d *decision) wished(pr int64, at time.Time) (*Entry, Answer) {
+	e := d.s.ByPR(pr)
+	switch {
+	case e == nil:
+		return nil, Answer{RefusedNotSubmitted, fmt.Sprintf("Pull request #%d was never submitted to this queue.", pr)}
+	case !e.Active() || at.Before(e.SubmittedAt):
+		return nil, Answer{RefusedFinal, fmt.Sprintf("Pull request #%d is not in the queue: it ended as %s.", pr, e.State)}
+	default:
+		return e, Answer{}
+	}
+}
+
+func (d *decision) cancelRequested(f CancelRequested) Answer {
+	e, refusal := d.wished(f.PR, f.At)
+	if e == nil {
+		return refusal
+	}
+	e.Cancel = &Wish{By: f.By, Via: f.Via, At: f.At}
+	if d.isLanding(e) {
+		return Answer{RefusedLanding, fmt.Sprintf("Pull request #%d is landing at this moment. If it does not land, it leaves the queue.", f.PR)}
+	}
+	return Answer{}
+}
+
+func (d *decision) restartRequested(f RestartRequested) Answer {
+	e, refusal := d.wished(f.PR, f.At)
+	switch {
+	case e == nil:
+		return refusal
+	case e.State != Testing && e.State != PendingFailure:
+		return Answer{RefusedNotTesting, fmt.Sprintf("Pull request #%d is %s: only tests that run or have just failed can be restarted.", f.PR, e.State)}
+	}
+	e.Restart = &Wish{By: f.By, Via: f.Via, At: f.At}
+	return Answer{}
+}
+
+func (d *decision) changeRequested(f ChangeRequested) Answer {
+	q, c := &d.s.Queue, f.Change
+	switching := q.WantedMode != ""
+	if switching && (c.Mode != nil && *c.Mode != q.WantedMode || c.State != nil && *c.State == Draining) {
+		return Answer{RefusedSwitching, fmt.Sprintf("The queue is switching to %s mode. It can be paused and resumed, but not drained or switched again, until the groups that are in it have left.", q.WantedMode)}
+	}
+	q.Settings = q.Settings.With(c)
+	if c.Mode != nil && !switching && *c.Mode != q.Mode {
+		q.WantedMode = *c.Mode
+		if q.State != Paused {
+			q.State = SwitchingModes
+		}
+	}
+	if c.State != nil {
+		q.State, q.StateWhy = *c.State, ""
+		if q.State == Running && q.WantedMode != "" {
+			q.State = SwitchingModes
+		}
+	}
+	return Answer{}
+}
+
+// ReportedMode is the mode that people are shown: during a switch, the new one.
+func (q *Queue) ReportedMode() Mode {
+	if q.WantedMode != "" {
+		return q.WantedMode
+	}
+	return q.Mode
+}
+
+func (d *decision) pullRequestSeen(f PullRequestSeen) {
+	if e := d.s.ByPR(f.Number); e != nil && e.Active() {
+		d.see(e, f)
+	}
+}
+
+// see takes over a newer state of a pull request. GitHub's times are whole
+// seconds: of two different states with one time only a read is believed, and
+// a message makes us read.
+func (d *decision) see(e *Entry, f PullRequestSeen) {
+	if f.UpdatedAt.Before(e.UpdatedAt) {
+		return
+	}
+	if f.UpdatedAt.Equal(e.UpdatedAt) && !f.Read {
+		if !samePullRequest(f.PullRequest, e.PullRequest) {
+			e.Doubted = true
+		}
+		return
+	}
+	if f.Head != e.Head || f.Base != e.Base {
+		e.Mergeability, e.MergeabilityWhy, e.Doubted = MergeabilityUnspecified, "", true
+	}
+	e.PullRequest = f.PullRequest
+	if e.State == NotReady { // a push before admission only rebinds
+		e.BoundHead = f.Head
+	}
+}
+
+func samePullRequest(a, b PullRequest) bool {
+	return a.Head == b.Head && a.Base == b.Base && a.Draft == b.Draft && a.Open == b.Open &&
+		a.Merged == b.Merged && a.Title == b.Title && a.CommitTitle == b.CommitTitle && slices.Equal(a.Labels, b.Labels)
+}
+
+func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
+	e := d.s.ByPR(f.PR)
+	if e == nil || !e.Active() {
+		return
+	}
+	e.RefreshAsked = time.Time{}
+	if f.Head != e.Head {
+		e.Doubted = true
+		e.RefreshAfter = d.now.Add(refreshPause)
+		return
+	}
+	if f.Value == MergeabilityInProgress || f.Value == MergeabilityUnspecified {
+		e.RefreshTries++
+		e.RefreshAfter = d.now.Add(backoff(e.RefreshTries, time.Second, 30*time.Second))
+		if e.MergeabilityFor == f.Head && (e.Mergeability == Mergeable || e.Mergeability == NotMergeable) {
+			return // unknown never replaces known for the same head
+		}
+	} else {
+		e.RefreshTries = 0
+		e.RefreshAfter = d.now.Add(refreshPause)
+	}
+	e.Mergeability, e.MergeabilityWhy, e.MergeabilityFor = f.Value, f.Why, f.Head
+}
+
+func (d *decision) refreshEnded(f RefreshEnded) {
+	e := d.s.ByPR(f.PR)
+	if e == nil || !e.Active() {
+		return
+	}
+	e.RefreshAsked = time.Time{}
+	e.RefreshTries++
+	e.RefreshAfter = d.now.Add(backoff(e.RefreshTries, 5*time.Second, 5*time.Minute))
+	e.Doubted = true
+	if f.Gone {
+		e.Removed = fmt.Sprintf("Pull request #%d no longer exists on the host.", f.PR)
+	}
+}
+
+func (d *decision) doubt(about func(*Entry) bool) {
+	for _, e := range d.s.Entries {
+		if e.State == NotReady && about(e) {
+			e.Doubted = true
+		}
+	}
+}
+
+func (d *decision) targetMoved(f TargetMoved) {
+	t := &d.s.Queue.Target
+	if f.Branch != d.s.Queue.Branch || f.After == t.Commit || d.landedHere(f.After) {
+		return
+	}
+	t.Doubted = true
+	t.Hints = appendNew(t.Hints, f.After)
+}
+
+// landedHere reports whether a commit is one that this queue put on its target.
+func (d *decision) landedHere(commit string) bool {
+	return slices.ContainsFunc(d.s.Queue.Landed, func(l Landed) bool { return l.Commit == commit })
+}
+
+func (d *decision) targetRead(f TargetRead) {
+	q := &d.s.Queue
+	t := &q.Target
+	t.ReadAsked = time.Time{}
+	if f.Version != t.Version || q.Landing != nil {
+		t.Doubted = t.Doubted || f.Commit != t.Commit
+		return
+	}
+	t.Doubted, t.Hints, t.Missing = false, nil, f.Missing
+	if !f.Missing && f.Commit != t.Commit {
+		d.targetIs(f.Commit, f.Tree)
+	}
+}
+
+// targetIs takes over a head of the target that this queue did not put there.
+func (d *decision) targetIs(commit, tree string) {
+	t := &d.s.Queue.Target
+	t.Commit, t.Tree, t.Missing = commit, tree, false
+	t.Version++
+	t.Epoch++
+}
+
+// checkReported keeps the newest report of each name on a run's commit. For
+// any other commit it may be news about a pull request's head.
+func (d *decision) checkReported(f CheckReported) {
+	for _, r := range d.s.Runs {
+		if r.Commit != f.Commit || r.State == Stopped {
+			continue
+		}
+		if old, known := r.Checks[f.Key()]; !known || f.Newer(old) {
+			if r.Checks == nil {
+				r.Checks = map[string]Report{}
+			}
+			r.Checks[f.Key()] = f.Report
+		}
+	}
+	d.doubt(func(e *Entry) bool { return e.Head == f.Commit })
+}
+
+func (d *decision) checksDoubted(f ChecksDoubted) {
+	for _, r := range d.s.Runs {
+		if r.Commit == f.Commit && r.State == RunTesting && r.ReadAfter.IsZero() {
+			r.ReadAfter = d.now.Add(checksPatience)
+		}
+	}
+	d.doubt(func(e *Entry) bool { return e.Head == f.Commit })
+}
+
+func (d *decision) testBranchMoved(f TestBranchMoved) {
+	for _, r := range d.s.Runs {
+		if r.Branch != f.Branch || r.State != RunTesting || f.After == r.Commit {
+			continue
+		}
+		if f.After == "" {
+			r.Spoilt = fmt.Sprintf("Somebody deleted the test branch %s.", r.Branch)
+		} else {
+			r.Spoilt = fmt.Sprintf("Somebody pushed %s to the test branch %s.", short(f.After), r.Branch)
+		}
+	}
+}
+
+func (d *decision) runBuilt(f RunBuilt) {
+	r := d.s.Runs[f.Run]
+	switch {
+	case r == nil || len(f.Chain) != len(r.Chain) || len(f.Chain) == 0:
+		return
+	case r.State == Stopped: // it was built after all: take it away again
+		d.actions = append(d.actions, StopRun{Queue: d.s.Queue.ID, Run: r.ID, Branch: r.Branch, DraftPR: f.DraftPR,
+			Commit: f.Chain[len(f.Chain)-1].Commit, Cancel: true})
+		return
+	case r.State != Building:
+		return
+	}
+	last := f.Chain[len(f.Chain)-1]
+	r.State, r.Chain, r.Commit, r.Tree = RunTesting, f.Chain, last.Commit, last.Tree
+	r.Base.Commit, r.Base.Tree = f.Base.Commit, f.Base.Tree
+	r.Required, r.RequiredSource, r.DraftPR = f.Required, f.RequiredSource, f.DraftPR
+	r.StartedAt, r.Deadline = d.now, d.now.Add(minutes(d.s.Queue.TestingTimeoutMinutes))
+	r.NotBuilt = nil
+}
+
+func appendNew(list []string, s string) []string {
+	const keep = 20
+	if slices.Contains(list, s) {
+		return list
+	}
+	list = append(slices.Clone(list), s)
+	return list[max(0, len(list)-keep):]
+}

@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+// ask asks the host for what is doubted or not known, never twice at once: the
+// time of asking is kept, and only an answer or a deadline ends it.
+func (d *decision) ask() {
+	d.askTarget()
+	for _, e := range d.s.sorted((*Entry).Active) {
+		d.askPullRequest(e)
+	}
+	d.askAll()
+	d.wakeAt(d.s.NextDue)
+	if d.s.More && len(d.moves) > 0 { // somebody outside the window may follow
+		d.wakeAt(d.now)
+	}
+}
+
+func (d *decision) askTarget() {
+	t := &d.s.Queue.Target
+	known := t.Commit != "" && !t.Doubted && !t.Missing
+	if known || d.s.Queue.Landing != nil || !d.waiting() {
+		return
+	}
+	if !t.ReadAsked.IsZero() && !d.due(t.ReadAsked.Add(readDeadline)) {
+		return
+	}
+	if t.Missing && !t.Doubted { // a resync will see it come back
+		return
+	}
+	t.ReadAsked = d.now
+	d.wakeAt(d.now.Add(readDeadline))
+	d.actions = append(d.actions, ReadTarget{Queue: d.s.Queue.ID, Branch: d.s.Queue.Branch, Version: t.Version})
+}
+
+// waiting reports whether anybody waits for anything.
+func (d *decision) waiting() bool {
+	if d.s.Waiting || len(d.s.Line) > 0 || len(d.s.Parts) > 0 {
+		return true
+	}
+	for _, e := range d.s.Entries {
+		if e.Active() {
+			return true
+		}
+	}
+	return false
+}
+
+// askPullRequest refreshes an entry that something raised a doubt about, or
+// whose mergeability nobody knows. One that is not ready is also read now and
+// then, in case a message was lost.
+func (d *decision) askPullRequest(e *Entry) {
+	if d.isLanding(e) {
+		return
+	}
+	uncertain := e.Mergeability != Mergeable && e.Mergeability != NotMergeable
+	wanted := e.Doubted || e.State == NotReady && uncertain
+	switch {
+	case !e.RefreshAsked.IsZero():
+		if !d.due(e.RefreshAsked.Add(refreshDeadline)) {
+			return
+		}
+	case wanted:
+		if !d.due(e.RefreshAfter) {
+			return
+		}
+	case e.State == NotReady:
+		if !d.due(e.RefreshAfter.Add(resyncEvery)) {
+			return
+		}
+	default:
+		return
+	}
+	e.Doubted = false
+	e.RefreshAsked = d.now
+	d.wakeAt(d.now.Add(refreshDeadline))
+	d.actions = append(d.actions, RefreshPR{Queue: d.s.Queue.ID, PR: e.Number, Try: e.RefreshTries})
+}
+
+// askAll has the host read again now and then while something waits, because
+// messages get lost: the target, what is in the line, what CI said.
+func (d *decision) askAll() {
+	q := &d.s.Queue
+	if !d.waiting() {
+		q.ResyncDue = time.Time{}
+		return
+	}
+	if q.ResyncDue.IsZero() {
+		q.ResyncDue = d.now.Add(resyncEvery)
+	}
+	if q.Landing != nil || !d.due(q.ResyncDue) { // the end of a landing wakes us anyway
+		return
+	}
+	q.ResyncRuns++
+	q.ResyncDue = d.now.Add(resyncEvery + readDeadline) // unless its end comes first
+	d.wakeAt(q.ResyncDue)
+	r := Resync{Queue: q.ID, Resync: q.ResyncRuns, Branch: q.Branch, Version: q.Target.Version}
+	for _, id := range slices.Concat(d.s.Line, d.s.Parts) {
+		g := d.s.Groups[id]
+		for _, e := range d.s.members(g) {
+			r.PRs = append(r.PRs, e.Number)
+		}
+		if run := d.s.run(g); run != nil && run.State == RunTesting {
+			r.Commits = append(r.Commits, run.Commit)
+		}
+	}
+	d.actions = append(d.actions, r)
+}

@@ -1,0 +1,268 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// starts gives free slots away: first to groups of the line that wait for one,
+// in line order, then to new groups of free entries, in their order.
+func (d *decision) starts() bool {
+	q := &d.s.Queue
+	if !q.State.Retests() || !d.targetKnown() || d.freeSlots() <= 0 {
+		return false
+	}
+	for _, g := range d.s.line() {
+		if g.Run == "" && g.Proof == 0 && d.startable(g) {
+			d.start(g)
+			return true
+		}
+	}
+	if !q.State.StartsNew() {
+		return false
+	}
+	if members := d.form(); len(members) > 0 {
+		d.group(len(d.s.Line), members...)
+		return true // the group is started next time around, if nothing holds it
+	}
+	return false
+}
+
+// targetKnown reports whether a chain can begin now. While somebody may have
+// moved the target nothing new begins on what it was: the read takes a moment.
+func (d *decision) targetKnown() bool {
+	t := &d.s.Queue.Target
+	return t.Commit != "" && !t.Doubted && !t.Missing
+}
+
+// freeSlots are the slots of the line that no live run holds and that no
+// formed group waits for.
+func (d *decision) freeSlots() int64 {
+	free := d.s.Queue.Concurrency
+	for _, g := range d.s.line() {
+		if r := d.s.run(g); r != nil && r.State.Live() {
+			free--
+		}
+	}
+	return free
+}
+
+// startable reports whether a waiting group can begin: its pause is over, and
+// what it is tested on top of is built, or is built in this same decision.
+func (d *decision) startable(g *Group) bool {
+	if !d.due(g.NotBefore) {
+		return false
+	}
+	for _, a := range d.ahead(g) {
+		r := d.s.run(a)
+		if r == nil && a.Proof == 0 || r != nil && r.State == Building && !d.asked(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// asked reports whether a run's build is asked for in this very decision.
+func (d *decision) asked(r *Run) bool {
+	for _, b := range d.builds {
+		if b.Run == r.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// form chooses the members of the next group from the free entries, nil when
+// none can go.
+func (d *decision) form() []*Entry {
+	for _, e := range d.s.sorted((*Entry).Free) {
+		if !d.conflictUndecided(e) {
+			return []*Entry{e}
+		}
+	}
+	return nil
+}
+
+// conflictUndecided reports whether an entry still waits for the end of one
+// that it does not merge with, and forgets a conflict that has been decided.
+func (d *decision) conflictUndecided(e *Entry) bool {
+	if e.ConflictsWith == "" {
+		return false
+	}
+	if other := d.s.Entries[e.ConflictsWith]; other != nil && other.Active() {
+		return true
+	}
+	e.ConflictsWith = ""
+	return false
+}
+
+// group makes a group of entries at that place of the line.
+func (d *decision) group(place int, members ...*Entry) *Group {
+	q := &d.s.Queue
+	q.Groups++
+	g := &Group{ID: GroupID(q.Groups), FormedAt: d.now}
+	for _, e := range members {
+		g.Members = append(g.Members, e.ID)
+		e.Group = g.ID
+	}
+	d.s.Groups[g.ID] = g
+	line := make([]GroupID, 0, len(d.s.Line)+1)
+	line = append(line, d.s.Line[:place]...)
+	line = append(line, g.ID)
+	d.s.Line = append(line, d.s.Line[place:]...)
+	return g
+}
+
+// start asks for a run of a group: the entries ahead, then its own, on top of
+// the run directly ahead where that one's chain is the beginning of this one's.
+func (d *decision) start(g *Group) {
+	q := &d.s.Queue
+	ahead := d.ahead(g)
+	base := Base{Commit: q.Target.Commit, Tree: q.Target.Tree, Epoch: q.Target.Epoch, Seq: q.LandedSeq()}
+	prefix := d.steps(ahead...)
+	if len(ahead) > 0 {
+		if r := d.s.run(ahead[len(ahead)-1]); r != nil && r.State != Building {
+			if rest, current := d.unlanded(r); current && sameSteps(rest, prefix) {
+				base, prefix = r.baseOf(rest, q.LandedSeq()), rest
+			}
+		}
+	}
+	d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...))
+}
+
+// baseOf is where the rest of a chain begins: behind the steps that landed.
+func (r *Run) baseOf(rest []Step, seq int64) Base {
+	landed := len(r.Chain) - len(rest)
+	if landed == 0 {
+		return r.Base
+	}
+	last := r.Chain[landed-1]
+	return Base{Commit: last.Commit, Tree: last.Tree, Epoch: r.Base.Epoch, Seq: seq}
+}
+
+// run makes a run and asks for its branch.
+func (d *decision) run(g *Group, kind RunKind, base Base, chain []Step) {
+	q := &d.s.Queue
+	q.Runs++
+	id := uuid.NewSHA1(uuid.MustParse(q.Key), []byte("run "+itoa(q.Runs))).String()
+	if kind == BisectionRun {
+		id += "-bisection"
+	}
+	r := &Run{
+		ID: RunID(id), Group: g.ID, Kind: kind, State: Building, Members: append([]EntryID{}, g.Members...),
+		Base: base, Chain: chain,
+		Branch:      fmt.Sprintf("signalbox/pr-%d/%s", d.s.Entries[g.Members[0]].Number, id),
+		MergeMethod: q.MergeMethod, LandingMode: q.LandingMode(),
+		AskedAt: d.now, Deadline: d.now.Add(buildDeadline),
+	}
+	d.s.Runs[r.ID] = r
+	g.Run = r.ID
+	d.builds = append(d.builds, d.buildOf(r))
+}
+
+// buildOf is what a builder needs to know to make a run's branch.
+func (d *decision) buildOf(r *Run) BuildRun {
+	b := BuildRun{Run: r.ID, Branch: r.Branch, Target: d.s.Queue.Branch, Method: r.MergeMethod, Base: r.Base, Own: len(r.Members)}
+	for _, step := range r.Chain {
+		b.Chain = append(b.Chain, d.spec(step))
+	}
+	return b
+}
+
+// spec is a step with the words that its commit is made of.
+func (d *decision) spec(step Step) StepSpec {
+	spec := StepSpec{Step: step}
+	if e := d.s.Entries[step.Entry]; e != nil {
+		spec.Title, spec.CommitTitle, spec.Author, spec.URL = e.Title, e.CommitTitle, e.Author, e.URL
+	}
+	return spec
+}
+
+// build looks at a run that is being built: what came of it, or whether its
+// job has vanished.
+func (d *decision) build(g *Group, r *Run) bool {
+	if r.NotBuilt != nil {
+		d.notBuilt(g, r, *r.NotBuilt)
+		return true
+	}
+	if !d.due(r.Deadline) {
+		return false
+	}
+	g.BuildTries++
+	r.Deadline = d.now.Add(buildDeadline)
+	d.builds = append(d.builds, d.buildOf(r))
+	d.wakeAt(r.Deadline)
+	return false
+}
+
+// notBuilt decides what follows from a build that did not succeed.
+func (d *decision) notBuilt(g *Group, r *Run, f RunNotBuilt) {
+	r.State, r.EndedAt, r.Message, r.NotBuilt = Stopped, d.now, f.Message, nil
+	d.discard(g)
+	switch f.Trouble {
+	case TroubleConflict:
+		d.conflict(g, r, f)
+	case TroubleStale:
+		d.again(g, r, f)
+	case TroubleTransient:
+		if g.BuildTries+1 < buildTriesMax {
+			d.again(g, r, f)
+			return
+		}
+		d.fault(g, r, f, StartRetriesExhausted)
+	case TroubleConfig:
+		d.fault(g, r, f, ConfigInvalid)
+	case TroubleNoRequired:
+		d.fault(g, r, f, NoRequiredStatuses)
+	case TroubleDraft:
+		d.fault(g, r, f, DraftPRsNotAllowed)
+	default:
+		d.fault(g, r, f, TestBranchRefused)
+	}
+}
+
+// again has a build repeated after a pause. When the world moved, what we know
+// of it is read again first.
+func (d *decision) again(g *Group, r *Run, f RunNotBuilt) {
+	g.BuildTries++
+	g.NotBefore = d.now.Add(backoff(g.BuildTries, 2*time.Second, 5*time.Minute))
+	if f.Trouble != TroubleStale {
+		return
+	}
+	if e := d.s.Entries[f.Entry]; e != nil {
+		e.Doubted = true
+	} else {
+		d.s.Queue.Target.Doubted = true
+	}
+}
+
+// conflict decides about an entry that does not merge. Onto the target, or
+// onto what has passed or landed, it fails; onto something undecided it steps
+// out and waits for that to be decided.
+func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
+	e := d.s.Entries[f.Entry]
+	if e == nil || e.Group != g.ID { // somebody ahead: its own build will say so
+		d.again(g, r, f)
+		return
+	}
+	with := d.s.Entries[f.With]
+	if with == nil || !with.Active() || with.State == TestsPassed {
+		d.end(e, ending{to: Failed, why: MergeConflict, message: f.Message, run: r.ID})
+		return
+	}
+	d.leaveGroup(e)
+	e.ConflictsWith = with.ID
+	e.Message = fmt.Sprintf("It conflicts with #%d, which is ahead and not decided yet: it waits for that.", with.Number)
+}
+
+// fault decides about a build that failed for a reason that may be a change's
+// own. While something undecided is ahead, it may be that one's: wait.
+func (d *decision) fault(g *Group, r *Run, f RunNotBuilt, why Reason) {
+	if len(d.ahead(g)) > 0 && f.Entry == "" {
+		d.again(g, r, f)
+		return
+	}
+	d.blame(g, f.Entry, why, f.Message, r.ID)
+}

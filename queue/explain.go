@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+)
+
+// Condition is one thing that has to be so, in words.
+type Condition struct {
+	Name    string // a word for programs, such as "mergeable"
+	Met     bool
+	Message string // a sentence for people: how it is, and what to do if it is not met
+}
+
+// Explanation says where an entry stands and what it waits for. The API, the
+// comment and the dashboard all show this one.
+type Explanation struct {
+	Conditions []Condition
+	// Position is the entry's place in queue order, 1 for the next to land; 0
+	// when it is in no order (not ready, or ended).
+	Position int64
+	// WaitsFor says in a sentence what has to happen next; "" once ended.
+	WaitsFor string
+	// Until is when waiting ends by itself; zero = when it happens.
+	Until time.Time
+	// TestedWith are the pull requests ahead that its run includes.
+	TestedWith []int64
+	// Run is the run that tests or tested it; "" if none.
+	Run RunID
+	// EstimatedMergeAt is a guess from this queue's history; zero = none.
+	EstimatedMergeAt time.Time
+}
+
+// Explain says where an entry of the window stands. It is pure, like
+// everything here: it changes nothing.
+func Explain(s *Snapshot, e *Entry, now time.Time) Explanation {
+	d := &decision{s: s, before: s, now: now}
+	x := Explanation{Conditions: d.conditions(e), Position: d.position(e), Run: e.VerifiedBy}
+	g := s.Groups[e.Group]
+	if g != nil {
+		if r := s.run(g); r != nil {
+			x.Run = r.ID
+			for _, step := range r.Ahead() {
+				x.TestedWith = append(x.TestedWith, step.PR)
+			}
+		}
+	}
+	if e.Active() {
+		x.WaitsFor, x.Until = d.waitsFor(e, g)
+	}
+	return x
+}
+
+// ready reports whether every condition for admission is met.
+func (d *decision) ready(e *Entry) bool {
+	for _, c := range d.readiness(e) {
+		if !c.Met {
+			return false
+		}
+	}
+	return true
+}
+
+// readiness lists the conditions for admission other than the queue's state.
+func (d *decision) readiness(e *Entry) []Condition {
+	conditions := []Condition{
+		condition("open", e.Open, "The pull request is open.", "The pull request is closed. Reopen it."),
+		condition("not_draft", !e.Draft, "The pull request is ready for review.", "The pull request is a draft. Mark it ready for review."),
+		condition("base_branch", e.Base == d.s.Queue.Branch,
+			fmt.Sprintf("The pull request targets %s.", e.Base),
+			fmt.Sprintf("The pull request targets %s; this queue lands on %s. Change its base branch, or submit it to the queue of %s.", e.Base, d.s.Queue.Branch, e.Base)),
+	}
+	return append(conditions, d.mergeable(e))
+}
+
+func (d *decision) mergeable(e *Entry) Condition {
+	switch {
+	case e.Forced:
+		return Condition{"mergeable", true, "An administrator forced it past the host's rules."}
+	case e.Mergeability == Mergeable:
+		return Condition{"mergeable", true, "The host calls the pull request mergeable."}
+	case e.Mergeability == NotMergeable:
+		return Condition{"mergeable", false, e.MergeabilityWhy}
+	default:
+		return Condition{"mergeable", false, "The host has not said yet whether the pull request can be merged."}
+	}
+}
+
+func condition(name string, met bool, yes, no string) Condition {
+	if met {
+		return Condition{name, true, yes}
+	}
+	return Condition{name, false, no}
+}
+
+// conditions lists everything that has to be so before the entry can land, in
+// the order in which it happens.
+func (d *decision) conditions(e *Entry) []Condition {
+	if !e.Active() {
+		return nil
+	}
+	q := &d.s.Queue
+	conditions := []Condition{}
+	if e.State == NotReady {
+		conditions = append(conditions, condition("queue_admits", q.State.Admits(), "The queue admits pull requests.", d.queueStands()))
+	}
+	conditions = append(conditions, d.readiness(e)...)
+	g := d.s.Groups[e.Group]
+	var r *Run
+	if g != nil {
+		r = d.s.run(g)
+	}
+	conditions = append(conditions, condition("tested", e.State == TestsPassed, "All required checks passed on what will land.", d.notTested(r)))
+	if g != nil {
+		ahead := len(d.ahead(g))
+		conditions = append(conditions, condition("first_in_line", ahead == 0, "Nothing ahead of it is left.",
+			fmt.Sprintf("%d %s ahead of it must land or leave first.", ahead, plural(ahead, "group"))))
+	}
+	return append(conditions, condition("queue_lands", q.State.Lands(), "The queue lands what has passed.", d.queueStands()))
+}
+
+func (d *decision) notTested(r *Run) string {
+	switch {
+	case r == nil:
+		return "It has not been tested yet."
+	case r.State == Building:
+		return "Its test branch is being built."
+	case r.State == RunFailed:
+		return r.Message
+	default:
+		_, names := r.Verdict()
+		return fmt.Sprintf("Required checks still running or missing on %s: %s.", short(r.Commit), list(names))
+	}
+}
+
+func (d *decision) queueStands() string {
+	q := &d.s.Queue
+	switch {
+	case q.StateWhy != "":
+		return q.StateWhy
+	case q.State == SwitchingModes:
+		return fmt.Sprintf("The queue is switching to %s mode and admits nobody until its line is empty.", q.WantedMode)
+	default:
+		return fmt.Sprintf("The queue is %s. Somebody with the right to do so can set it running.", q.State)
+	}
+}
+
+// missing is the first unmet condition for admission, a sentence.
+func (d *decision) missing(e *Entry) string {
+	if !d.s.Queue.State.Admits() {
+		return d.queueStands()
+	}
+	for _, c := range d.readiness(e) {
+		if !c.Met {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// waitsFor names the one thing that has to happen next.
+func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
+	q := &d.s.Queue
+	if d.isLanding(e) {
+		return "It is landing.", time.Time{}
+	}
+	switch e.State {
+	case NotReady:
+		var until time.Time
+		if q.NotReadyTimeoutHours > 0 {
+			until = e.SubmittedAt.Add(hours(q.NotReadyTimeoutHours))
+		}
+		return d.missing(e), until
+	case Pending:
+		return d.pendingFor(e, g)
+	case Testing:
+		r := d.s.run(g)
+		if r == nil {
+			return "Its tests are starting.", time.Time{}
+		}
+		return d.notTested(r), r.Deadline
+	case PendingFailure:
+		return "Its tests failed. Whether that is its own fault is decided when everything ahead of it has landed or left.", time.Time{}
+	default: // passed
+		switch {
+		case !q.State.Lands():
+			return d.queueStands(), time.Time{}
+		case g != nil && len(d.ahead(g)) > 0:
+			return "It passed and lands as soon as everything ahead of it has landed or left.", time.Time{}
+		default:
+			return "It passed and lands next.", time.Time{}
+		}
+	}
+}
+
+func (d *decision) pendingFor(e *Entry, g *Group) (string, time.Time) {
+	q := &d.s.Queue
+	switch {
+	case q.Target.Missing:
+		return fmt.Sprintf("The branch %s does not exist on the host. Push it, and testing begins.", q.Branch), time.Time{}
+	case e.ConflictsWith != "":
+		if other := d.s.Entries[e.ConflictsWith]; other != nil && other.Active() {
+			return fmt.Sprintf("It conflicts with #%d, which is ahead and not decided yet.", other.Number), time.Time{}
+		}
+	case g != nil && g.Run != "":
+		return "Its test branch is being built.", time.Time{}
+	case g != nil && d.now.Before(g.NotBefore):
+		return "Building its test branch did not work; it is tried again.", g.NotBefore
+	}
+	if !q.State.Retests() {
+		return d.queueStands(), time.Time{}
+	}
+	return "It waits for one of " + fmt.Sprint(q.Concurrency) + " testing " + plural(int(min(q.Concurrency, 2)), "slot") + ".", time.Time{}
+}
+
+// position counts the entries before this one in queue order. For an entry
+// whose place the store has counted, that count is used.
+func (d *decision) position(e *Entry) int64 {
+	var place int64
+	for _, g := range d.s.line() {
+		for _, id := range g.Members {
+			place++
+			if id == e.ID {
+				return place
+			}
+		}
+	}
+	if e.State != Pending {
+		return 0
+	}
+	if counted, ok := d.s.FreeAhead[e.ID]; ok {
+		return place + counted + 1
+	}
+	for _, other := range d.s.sorted((*Entry).Free) {
+		place++
+		if other.ID == e.ID {
+			return place
+		}
+	}
+	return 0
+}
+
+func list(names []string) string {
+	switch len(names) {
+	case 0:
+		return "none"
+	case 1:
+		return names[0]
+	}
+	text := names[0]
+	for _, n := range names[1 : len(names)-1] {
+		text += ", " + n
+	}
+	return text + " and " + names[len(names)-1]
+}

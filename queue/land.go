@@ -1,0 +1,231 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+)
+
+// land begins a landing: the longest beginning of the line that has passed and
+// whose runs agree on what lands. One landing is in flight at a time.
+func (d *decision) land() bool {
+	q := &d.s.Queue
+	if q.Landing != nil {
+		return d.landAgain()
+	}
+	if !q.State.Lands() || q.Target.Commit == "" || q.Target.Missing {
+		return false
+	}
+	groups := d.landable()
+	if len(groups) == 0 {
+		return false
+	}
+	q.Landings++
+	q.Target.Version++ // a read that is under way may see half of it
+	l := &Landing{ID: q.Landings, Attempt: 1, Asked: d.now, Land: d.landing(groups)}
+	for _, g := range groups {
+		l.Groups = append(l.Groups, g.ID)
+	}
+	q.Landing = l
+	d.actions = append(d.actions, l.Land)
+	return true
+}
+
+// landAgain repeats a landing whose attempt ended without an answer, or never
+// ended. The repetition first finds out what the attempt before it did. There
+// is no last attempt: while nobody knows what has landed, nothing else can be
+// decided.
+func (d *decision) landAgain() bool {
+	l := d.s.Queue.Landing
+	when := l.Retry
+	if when.IsZero() {
+		when = l.Asked.Add(landDeadline)
+	}
+	if !d.due(when) {
+		return false
+	}
+	l = d.landingNow()
+	l.Attempt++
+	l.Asked, l.Retry = d.now, time.Time{}
+	d.actions = append(d.actions, l.Land)
+	return true
+}
+
+// landable are the groups that can land together now, in line order.
+func (d *decision) landable() []*Group {
+	var groups []*Group
+	for _, g := range d.s.line() {
+		r := d.s.run(g)
+		if d.state(g) != TestsPassed || r == nil || !d.due(g.NotBefore) {
+			break
+		}
+		if len(groups) > 0 && (g.OneByOne || groups[0].OneByOne || !d.landsWith(groups, r)) {
+			break
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// landsWith reports whether a run's chain begins with exactly what the runs of
+// the groups before it tested, built and landed in the same way.
+func (d *decision) landsWith(groups []*Group, r *Run) bool {
+	rest, current := d.unlanded(r)
+	if !current {
+		return false
+	}
+	first := d.s.run(groups[0])
+	if r.MergeMethod != first.MergeMethod || r.LandingMode != first.LandingMode {
+		return false
+	}
+	at := 0
+	for _, g := range groups {
+		at += len(g.Members)
+		if at > len(rest) || rest[at-1].Tree != d.s.run(g).Tree {
+			return false
+		}
+	}
+	return true
+}
+
+// landing is what is asked of the host to land groups: the steps of the last
+// one's chain that have not landed.
+func (d *decision) landing(groups []*Group) Land {
+	q := &d.s.Queue
+	last := d.s.run(groups[len(groups)-1])
+	rest, _ := d.unlanded(last)
+	land := Land{Queue: q.ID, Landing: q.Landings, Branch: q.Branch, Mode: last.LandingMode, Method: last.MergeMethod, Expect: q.Target.Commit}
+	for _, step := range rest {
+		land.Steps = append(land.Steps, d.spec(step))
+		if e := d.s.Entries[step.Entry]; e.Forced {
+			land.Forced = append(land.Forced, e.ID)
+		}
+	}
+	for _, g := range groups {
+		if r := d.s.run(g); r.DraftPR != 0 {
+			land.Drafts = append(land.Drafts, r.DraftPR)
+		}
+	}
+	return land
+}
+
+// landed decides on the result of the landing in flight: what is on the target
+// is merged, and what stopped the rest is dealt with.
+func (d *decision) landed() bool {
+	q := &d.s.Queue
+	if q.Landing == nil || q.Landing.Ended == nil {
+		return false
+	}
+	l, f := q.Landing, *q.Landing.Ended
+	if f.Trouble == TroubleTransient && len(f.Landed) == 0 {
+		again := d.landingNow()
+		again.Ended = nil
+		again.Retry = d.now.Add(backoff(l.Attempt, 2*time.Second, 5*time.Minute))
+		return true
+	}
+	q.Landing = nil
+	for _, step := range f.Landed {
+		d.merged(step, f)
+	}
+	d.explainTarget(f)
+	d.stopped(l, f)
+	return true
+}
+
+// merged records one step that is on the target.
+func (d *decision) merged(step LandedStep, f LandingEnded) {
+	q := &d.s.Queue
+	e := d.s.Entries[step.Entry]
+	if e == nil || e.State != TestsPassed || e.Submission != step.Submission {
+		return
+	}
+	q.Landed = append(q.Landed[:len(q.Landed):len(q.Landed)], Landed{
+		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: step.Commit, Tree: step.Tree,
+	})
+	e.LandedCommit = step.Commit
+	how := ending{to: Merged, why: MergedByQueue, run: e.VerifiedBy,
+		message: fmt.Sprintf("Landed on %s as %s.", q.Branch, short(step.Commit))}
+	if step.Differs != "" {
+		how.why = LandedTreeMismatch
+		how.message = fmt.Sprintf("Landed on %s as %s, but what landed is not what was tested: %s", q.Branch, short(step.Commit), step.Differs)
+		q.State = Paused
+		q.StateWhy = fmt.Sprintf("The queue paused itself: #%d landed as something else than what was tested. %s Look at %s, then set the queue running again.", e.Number, step.Differs, short(step.Commit))
+	}
+	d.end(e, how)
+}
+
+// explainTarget takes over the target's head after a landing. A head that is
+// none of the landed steps was put there by somebody else.
+func (d *decision) explainTarget(f LandingEnded) {
+	t := &d.s.Queue.Target
+	t.Version++
+	if n := len(f.Landed); n > 0 {
+		t.Commit, t.Tree = f.Landed[n-1].Commit, f.Landed[n-1].Tree
+	}
+	if f.Commit != "" && f.Commit != t.Commit {
+		d.targetIs(f.Commit, f.Tree)
+	}
+	var unexplained []string
+	for _, hint := range t.Hints {
+		if hint != t.Commit && !d.landedHere(hint) {
+			unexplained = append(unexplained, hint)
+		}
+	}
+	t.Hints = unexplained
+	t.Doubted = len(unexplained) > 0 || f.Commit == ""
+}
+
+// stopped decides what follows for the groups that did not land.
+func (d *decision) stopped(l *Landing, f LandingEnded) {
+	var left []*Group
+	for _, id := range l.Groups {
+		if g := d.s.Groups[id]; g != nil {
+			left = append(left, g)
+		}
+	}
+	if len(left) == 0 || f.Trouble == "" {
+		return
+	}
+	first := left[0]
+	switch f.Trouble {
+	case TroubleConflict:
+		d.restart(first, LandingConflict, f.Message, Actor{})
+	case TroubleStale, TroubleTransient:
+		first.NotBefore = d.now.Add(backoff(l.Attempt, time.Second, time.Minute))
+		d.s.Queue.Target.Doubted = true
+		for _, e := range d.s.members(first) {
+			e.Doubted = true
+		}
+	default:
+		d.refused(left, f)
+	}
+}
+
+// refused decides about a landing that the host will not do, for good. An
+// entry that cannot land never blocks the queue.
+func (d *decision) refused(left []*Group, f LandingEnded) {
+	message := "The host refused to land it: " + f.Message
+	if e := d.s.Entries[f.Entry]; e != nil && e.State == TestsPassed {
+		d.end(e, ending{to: Failed, why: LandingRefused, message: message, run: e.VerifiedBy})
+		return
+	}
+	if len(left) > 1 { // find out whose: land them one after the other
+		for _, g := range left {
+			g.OneByOne = true
+		}
+		return
+	}
+	d.blame(left[0], "", LandingRefused, message, left[0].Run)
+}
+
+// mode ends a mode switch when the line is empty.
+func (d *decision) mode() bool {
+	q := &d.s.Queue
+	if q.WantedMode == "" || len(d.s.Line) > 0 {
+		return false
+	}
+	q.Mode, q.WantedMode = q.WantedMode, ""
+	if q.State == SwitchingModes {
+		q.State = Running
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+package queue
+
+import "fmt"
+
+// stale restarts the first group whose run no longer tests what would land.
+// Groups in the landing in flight are judged when its result is known.
+func (d *decision) stale() bool {
+	for _, g := range d.s.line() {
+		if d.groupLands(g.ID) {
+			continue
+		}
+		if why, message, stale := d.staleness(g); stale {
+			d.restart(g, why, message, Actor{})
+			return true
+		}
+	}
+	return false
+}
+
+// staleness says whether and why a group must be tested again.
+func (d *decision) staleness(g *Group) (Reason, string, bool) {
+	r := d.s.run(g)
+	if r == nil {
+		return "", "", false
+	}
+	if r.Spoilt != "" {
+		return GroupChanged, r.Spoilt, true
+	}
+	if r.State == RunPassed && r.MergeMethod != d.s.Queue.MergeMethod {
+		return GroupChanged, fmt.Sprintf("The merge method of the queue is now %s; it was tested as %s.", d.s.Queue.MergeMethod, r.MergeMethod), true
+	}
+	rest, current := d.unlanded(r)
+	if !current {
+		return ManualPushToTargetBranch, fmt.Sprintf("%s was moved from outside the queue, to %s.", d.s.Queue.Branch, short(d.s.Queue.Target.Commit)), true
+	}
+	want := append(d.steps(d.ahead(g)...), d.steps(g)...)
+	if sameSteps(rest, want) {
+		return "", "", false
+	}
+	why, message := d.whatChanged(r, rest, want)
+	return why, message, true
+}
+
+// unlanded returns what is left of a run's chain after the steps that have
+// landed since it began. It is not current when the target moved in any other
+// way: from outside, by another step, or by a step that landed another tree
+// than the one the chain has.
+func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
+	if r.Base.Epoch != d.s.Queue.Target.Epoch {
+		return nil, false
+	}
+	rest = r.Chain
+	for _, l := range d.s.Queue.Landed {
+		if l.Seq <= r.Base.Seq {
+			continue
+		}
+		if len(rest) == 0 || rest[0].Entry != l.Entry || rest[0].Submission != l.Submission ||
+			rest[0].Tree != "" && rest[0].Tree != l.Tree {
+			return nil, false
+		}
+		rest = rest[1:]
+	}
+	return rest, true
+}
+
+// whatChanged finds the reason for a restart: the first step of the chain
+// that is not where it was tells most.
+func (d *decision) whatChanged(r *Run, have, want []Step) (Reason, string) {
+	wanted := map[EntryID]Step{}
+	for _, s := range want {
+		wanted[s.Entry] = s
+	}
+	for i, step := range have {
+		if w, ok := wanted[step.Entry]; ok && w.same(step) {
+			continue
+		}
+		e := d.s.Entries[step.Entry]
+		if e == nil {
+			break
+		}
+		if i >= len(have)-len(r.Members) {
+			return GroupChanged, fmt.Sprintf("#%d left the group.", step.PR)
+		}
+		how := fmt.Sprintf("#%d, which it was tested on top of, left the queue", step.PR)
+		switch {
+		case e.Submission != step.Submission:
+			return PrerequisiteCancelled, how + "."
+		case e.State == Cancelled:
+			return PrerequisiteCancelled, fmt.Sprintf("%s (%s).", how, e.Reason)
+		case e.State == Failed:
+			return PrerequisiteFailed, fmt.Sprintf("%s (%s).", how, e.Reason)
+		case e.State == Merged:
+			return PrerequisiteMergedByHand, fmt.Sprintf("#%d, which it was tested on top of, was merged by hand.", step.PR)
+		default:
+			return GroupChanged, fmt.Sprintf("#%d, which it was tested on top of, went back to wait.", step.PR)
+		}
+	}
+	return GroupChanged, "What it is tested on top of has changed."
+}

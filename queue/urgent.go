@@ -1,0 +1,66 @@
+package queue
+
+import "fmt"
+
+// admit makes ready entries pending. All of one decision are admitted at one
+// time; among them the order of submission decides.
+func (d *decision) admit() bool {
+	if !d.s.Queue.State.Admits() {
+		return false
+	}
+	ready := d.s.sorted(func(e *Entry) bool { return e.State == NotReady && d.ready(e) })
+	for _, e := range ready {
+		e.AdmittedAt = d.now
+		d.move(e, Pending, NowReady, "Ready: it waits for its turn.", Actor{}, "")
+	}
+	return len(ready) > 0
+}
+
+// urgent puts the first free urgent entry in front of everything that has not
+// passed. What it goes in front of starts again behind it; if no slot is free
+// it takes one from the back of the line.
+func (d *decision) urgent() bool {
+	q := &d.s.Queue
+	if !q.State.StartsNew() || !d.targetKnown() {
+		return false
+	}
+	for _, e := range d.s.sorted(func(e *Entry) bool { return e.Free() && e.Priority == Urgent }) {
+		if d.conflictUndecided(e) || d.freeSlots() <= 0 && d.lastDisplaceable() == nil {
+			continue
+		}
+		g := d.group(d.urgentPlace(), e)
+		g.Urgent = true
+		why := fmt.Sprintf("Urgent #%d went in front.", e.Number)
+		for _, behind := range d.behind(g) {
+			d.restart(behind, SkipTheLineInterrupted, why, Actor{})
+		}
+		for last := d.lastDisplaceable(); last != nil && d.freeSlots() <= 0; last = d.lastDisplaceable() {
+			d.restart(last, SkipTheLineInterrupted, why, Actor{})
+		}
+		return true
+	}
+	return false
+}
+
+// urgentPlace is behind the groups that have passed with only passed groups
+// ahead, those being landed, and other urgent groups.
+func (d *decision) urgentPlace() int {
+	place := 0
+	for i, g := range d.s.line() {
+		if d.groupLands(g.ID) || g.Urgent || place == i && d.state(g) == TestsPassed {
+			place = i + 1
+		}
+	}
+	return place
+}
+
+// lastDisplaceable is the last group with a live run that is not urgent.
+func (d *decision) lastDisplaceable() *Group {
+	var last *Group
+	for _, g := range d.s.line() {
+		if r := d.s.run(g); r != nil && r.State.Live() && !g.Urgent {
+			last = g
+		}
+	}
+	return last
+}

@@ -1,0 +1,263 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is what the required statuses of a run say together.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictWaiting     Verdict = "waiting"
+	VerdictPassed      Verdict = "passed"
+	VerdictFailed      Verdict = "failed"
+	VerdictInterrupted Verdict = "interrupted"
+)
+
+// outcome sorts the words of the host into verdicts. A word that is not here
+// means waiting: an unknown word never lands and never blames.
+var outcome = map[string]Verdict{
+	"success": VerdictPassed, "neutral": VerdictPassed, "skipped": VerdictPassed,
+	"failure": VerdictFailed, "error": VerdictFailed, "timed_out": VerdictFailed,
+	"action_required": VerdictFailed, "startup_failure": VerdictFailed,
+	"cancelled": VerdictInterrupted, "stale": VerdictInterrupted,
+}
+
+// Outcome is what one report says.
+func (r Report) Outcome() Verdict {
+	if r.Kind == CheckRun && r.Status != "" && r.Status != "completed" {
+		return VerdictWaiting
+	}
+	if v, known := outcome[r.Result]; known {
+		return v
+	}
+	return VerdictWaiting
+}
+
+// Report finds what CI last said about a required status.
+func (r *Run) Report(want Required) (Report, bool) {
+	var newest Report
+	found := false
+	for _, report := range r.Checks {
+		if report.Name != want.Name || want.AppID > 0 && report.AppID != want.AppID {
+			continue
+		}
+		if !found || newerOfName(report, newest) {
+			newest, found = report, true
+		}
+	}
+	return newest, found
+}
+
+// newerOfName orders reports of one name by different Apps, whose ids say
+// nothing about time.
+func newerOfName(a, b Report) bool {
+	if !a.At.Equal(b.At) {
+		return a.At.After(b.At)
+	}
+	return a.Key() > b.Key()
+}
+
+// Verdict judges the run by its required statuses and names those that
+// decided it. A failure counts at once, whatever is still running.
+func (r *Run) Verdict() (Verdict, []string) {
+	var failed, interrupted, waiting []string
+	for _, want := range r.Required {
+		report, found := r.Report(want)
+		if !found {
+			waiting = append(waiting, want.Name)
+			continue
+		}
+		switch report.Outcome() {
+		case VerdictFailed:
+			failed = append(failed, want.Name)
+		case VerdictInterrupted:
+			interrupted = append(interrupted, want.Name)
+		case VerdictWaiting:
+			waiting = append(waiting, want.Name)
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return VerdictFailed, failed
+	case len(interrupted) > 0:
+		return VerdictInterrupted, interrupted
+	case len(waiting) > 0 || len(r.Required) == 0:
+		return VerdictWaiting, waiting
+	default:
+		return VerdictPassed, nil
+	}
+}
+
+// verdicts takes one step with the first group whose build or run has
+// something to tell.
+func (d *decision) verdicts() bool {
+	for _, g := range append(d.s.line(), d.s.groups(d.s.Parts)...) {
+		r := d.s.run(g)
+		switch {
+		case r == nil || d.groupLands(g.ID):
+		case r.State == Building && d.build(g, r):
+			return true
+		case r.State == RunTesting && d.test(g, r):
+			return true
+		}
+	}
+	return false
+}
+
+// test looks at a run whose branch is on the host.
+func (d *decision) test(g *Group, r *Run) bool {
+	if d.state(g) == Pending {
+		for _, e := range d.s.members(g) {
+			d.move(e, Testing, TestRunStarted, d.testedWith(r), Actor{}, r.ID)
+		}
+		return true
+	}
+	verdict, names := r.Verdict()
+	switch verdict {
+	case VerdictPassed:
+		d.pass(g, r)
+		return true
+	case VerdictFailed:
+		d.fail(g, r, RequiredStatusFailed, fmt.Sprintf("Required %s failed: %s.", plural(len(names), "check"), strings.Join(names, ", ")))
+		return true
+	case VerdictInterrupted:
+		d.interrupt(g, r, names)
+		return true
+	}
+	return d.overdue(g, r, names)
+}
+
+// overdue ends a run that has waited too long, and reads the checks of one
+// whose reports may have been missed.
+func (d *decision) overdue(g *Group, r *Run, waiting []string) bool {
+	if d.due(r.Deadline) {
+		d.fail(g, r, TestRunTimeout, fmt.Sprintf("The tests did not finish within %d minutes. Still missing: %s.", d.s.Queue.TestingTimeoutMinutes, strings.Join(waiting, ", ")))
+		return true
+	}
+	if never, since := r.neverReported(); len(never) > 0 && d.due(since.Add(neverStartedAfter)) {
+		d.fail(g, r, ChecksNeverStarted, fmt.Sprintf("No report arrived for %s on the test branch %s. Most likely no workflow runs on pushes to it: this is the set-up's fault, not the pull request's.", strings.Join(never, ", "), r.Branch))
+		return true
+	}
+	if !r.ReadAfter.IsZero() && d.due(r.ReadAfter) {
+		r.ReadAfter = time.Time{}
+		d.actions = append(d.actions, ReadChecks{Queue: d.s.Queue.ID, Run: r.ID, Commit: r.Commit})
+	}
+	return false
+}
+
+// neverReported names the required statuses without any report, once nothing
+// else on the commit is still at work, and says since when all is silent.
+func (r *Run) neverReported() (names []string, since time.Time) {
+	since = r.StartedAt
+	for _, report := range r.Checks {
+		if report.Outcome() == VerdictWaiting {
+			return nil, time.Time{}
+		}
+		if report.At.After(since) {
+			since = report.At
+		}
+	}
+	for _, want := range r.Required {
+		if _, found := r.Report(want); !found {
+			names = append(names, want.Name)
+		}
+	}
+	return names, since
+}
+
+// interrupt rebuilds a run that somebody else cancelled, once; a second time
+// it counts as failed.
+func (d *decision) interrupt(g *Group, r *Run, names []string) {
+	list := strings.Join(names, ", ")
+	if g.Interrupted > 0 {
+		d.fail(g, r, RequiredStatusFailed, fmt.Sprintf("%s was cancelled twice. If a concurrency group cancels it, give each branch a group of its own.", list))
+		return
+	}
+	r.State, r.EndedAt, r.Why = Interrupted, d.now, ChecksInterrupted
+	r.Message = list + " was cancelled."
+	d.restart(g, ChecksInterrupted, fmt.Sprintf("%s was cancelled by somebody else; it runs once more.", list), Actor{})
+	g.Interrupted = 1
+}
+
+// pass records a passed run. The verdict is final: later reports change nothing.
+func (d *decision) pass(g *Group, r *Run) {
+	r.State, r.EndedAt = RunPassed, d.now
+	for _, e := range d.s.members(g) {
+		e.VerifiedBy = r.ID
+		d.move(e, TestsPassed, TestRunPassed, "All required checks passed on "+short(r.Commit)+".", Actor{}, r.ID)
+	}
+}
+
+// fail records a failed run. Whose failure it is, is decided later.
+func (d *decision) fail(g *Group, r *Run, why Reason, message string) {
+	r.State, r.EndedAt, r.Why, r.Message = RunFailed, d.now, why, message
+	for _, e := range d.s.members(g) {
+		d.move(e, PendingFailure, why, message, Actor{}, r.ID)
+	}
+}
+
+// state is the state that all members of a group share.
+func (d *decision) state(g *Group) EntryState { return d.s.Entries[g.Members[0]].State }
+
+// testedWith says what a run tests, in words.
+func (d *decision) testedWith(r *Run) string {
+	text := "Testing on " + d.s.Queue.Branch
+	if ahead, _ := d.unlanded(r); len(ahead) > len(r.Members) {
+		text += " with " + pullRequests(ahead[:len(ahead)-len(r.Members)]) + " ahead"
+	}
+	if len(r.Members) > 1 {
+		text += ", together as " + pullRequests(r.Own())
+	}
+	return text + "."
+}
+
+func pullRequests(steps []Step) string {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = fmt.Sprintf("#%d", s.PR)
+	}
+	return strings.Join(names, ", ")
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// holds decides the first failure that nothing can explain away any more.
+func (d *decision) holds() bool {
+	for _, g := range d.s.line() {
+		if d.groupLands(g.ID) || d.state(g) != PendingFailure || len(d.ahead(g)) > 0 {
+			continue
+		}
+		r := d.s.run(g)
+		d.blame(g, "", r.Why, r.Message, r.ID)
+		return true
+	}
+	return false
+}
+
+// blame makes a group's fault one entry's. The named entry leaves; where
+// nobody is named and there are several, each is tested alone.
+func (d *decision) blame(g *Group, named EntryID, why Reason, message string, run RunID) {
+	if len(g.Members) == 1 {
+		named = g.Members[0]
+	}
+	if slices.Contains(g.Members, named) {
+		d.end(d.s.Entries[named], ending{to: Failed, why: why, message: message, run: run})
+		return
+	}
+	members := d.s.members(g)
+	d.wait(g, GroupChanged, "The group could not be told apart: each of its pull requests is tested alone.", Actor{}, run)
+	d.dissolve(g)
+	for _, e := range members {
+		e.Group, e.Alone = 0, true
+	}
+}
