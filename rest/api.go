@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/julienschmidt/httprouter"
+)
+
+// Config is what the API works with. Store, Host and IsGone are required.
+type Config struct {
+	Store Store
+	Host  Host
+	// IsGone reports whether an error of Host says that there is no such
+	// thing; any other error counts as no answer.
+	IsGone func(error) bool
+	// HostName is the host whose repositories this service works on.
+	// On another than github.com, "github.com" in a request means this one
+	// too, because actions always send that. Default github.com.
+	HostName string
+	// Log gets one line per request and one per error. Default slog.Default().
+	Log *slog.Logger
+	// Now is the clock. Default time.Now.
+	Now func() time.Time
+	// NewID makes the ids of new entries. Default random UUIDs.
+	NewID func() string
+	// RatePerSecond and Burst limit each token. Default 100 and 200; a
+	// negative rate sets no limit.
+	RatePerSecond float64
+	Burst         int
+	// Timeout is how long one request may take after its body was read, the
+	// wait for a decision included. Default 20 seconds.
+	Timeout time.Duration
+}
+
+// API serves /v1. It starts no goroutines and keeps nothing but what each
+// token did in the last moments.
+type API struct {
+	store    Store
+	git      Host
+	isGone   func(error) bool
+	hostName string
+	log      *slog.Logger
+	now      func() time.Time
+	newID    func() string
+	timeout  time.Duration
+
+	limits *limits
+	router *httprouter.Router
+}
+
+// New makes the API. It serves the paths from /v1/ down.
+func New(cfg Config) *API {
+	a := &API{
+		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
+		hostName: lower(cfg.HostName), log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
+	}
+	if a.hostName == "" {
+		a.hostName = publicHost
+	}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if a.newID == nil {
+		a.newID = uuid.NewString
+	}
+	if a.timeout <= 0 {
+		a.timeout = 20 * time.Second
+	}
+	perSecond, burst := cfg.RatePerSecond, cfg.Burst
+	if perSecond == 0 {
+		perSecond = 100
+	}
+	if burst <= 0 {
+		burst = 200
+	}
+	a.limits = newLimits(perSecond, burst)
+	a.router = a.newRouter()
+	return a
+}
+
+// newRouter registers the routes. Nothing is redirected: a path is right or
+// it is not, and a client that follows a redirect would lose its body.
+func (a *API) newRouter() *httprouter.Router {
+	router := httprouter.New()
+	router.RedirectTrailingSlash = false
+	router.RedirectFixedPath = false
+	router.HandleOPTIONS = false
+	methods := map[string][]string{}
+	for _, r := range a.routes() {
+		router.Handle(r.method, r.path, a.serve(r))
+		methods[r.path] = append(methods[r.path], r.method)
+	}
+	router.NotFound = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.refuse(w, notFound(CodePathNotFound, "There is no %s here.", clip(r.URL.Path)))
+	})
+	router.MethodNotAllowed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The router's own list names OPTIONS, which we do not serve.
+		allow := strings.Join(methods[r.URL.Path], ", ")
+		w.Header().Set("Allow", allow)
+		a.refuse(w, &failure{status: http.StatusMethodNotAllowed, code: CodeMethodNotAllowed,
+			message: clip(r.URL.Path) + " is called with " + allow + "."})
+	})
+	return router
+}
+
+// publicHost is what requests say for the host, wherever they come from.
+const publicHost = "github.com"
+
+// host is the host that a request means.
+func (a *API) host(given string) string {
+	given = lower(given)
+	if given == publicHost {
+		return a.hostName
+	}
+	return given
+}

@@ -1,0 +1,68 @@
+package rest
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// limits holds each token to its rate. What a token did not use for so long
+// that it may do everything again is forgotten.
+type limits struct {
+	perSecond rate.Limit
+	burst     int
+	forget    time.Duration
+
+	mu    sync.Mutex // held for a map access only
+	of    map[int64]*allowance
+	swept time.Time
+}
+
+type allowance struct {
+	*rate.Limiter
+	used time.Time
+}
+
+// newLimits allows each token perSecond requests a second, burst at once.
+// perSecond < 0 sets no limit.
+func newLimits(perSecond float64, burst int) *limits {
+	l := &limits{perSecond: rate.Limit(perSecond), burst: burst, forget: time.Minute, of: map[int64]*allowance{}}
+	if perSecond < 0 {
+		l.perSecond = rate.Inf
+	} else {
+		l.forget += time.Duration(float64(burst) / perSecond * float64(time.Second))
+	}
+	return l
+}
+
+// take is 0 when a request of the token may go on now, else how long until
+// one may.
+func (l *limits) take(token int64, now time.Time) time.Duration {
+	reservation := l.find(token, now).ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now) // a refused request costs nothing
+	}
+	return wait
+}
+
+func (l *limits) find(token int64, now time.Time) *allowance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.swept) > time.Minute {
+		for id, a := range l.of {
+			if now.Sub(a.used) > l.forget {
+				delete(l.of, id)
+			}
+		}
+		l.swept = now
+	}
+	a := l.of[token]
+	if a == nil {
+		a = &allowance{Limiter: rate.NewLimiter(l.perSecond, l.burst)}
+		l.of[token] = a
+	}
+	a.used = now
+	return a
+}

@@ -1,0 +1,245 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"signalbox/account"
+	"signalbox/queue"
+)
+
+// maxBody is the most that a request may send, in bytes.
+const maxBody = 20 << 20
+
+// The headers of a request.
+const (
+	headerToken  = "X-Api-Token"
+	headerSource = "X-Source" // which program calls; only "terraform" matters
+)
+
+// exchange is one request and what was answered to it, for the log.
+type exchange struct {
+	http.ResponseWriter
+	id      string
+	route   string // pattern of the route; "" = none
+	org     string
+	token   int64
+	status  int
+	written int
+}
+
+// WriteHeader notes the status.
+func (x *exchange) WriteHeader(status int) {
+	if x.status == 0 {
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts.
+func (x *exchange) Write(body []byte) (int, error) {
+	if x.status == 0 {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(body)
+	x.written += n
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// ServeHTTP answers one request, logs it, and survives a handler that panics.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, id: rand.Text()}
+	began := a.now()
+	head := w.Header()
+	head.Set("X-Request-Id", x.id)
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	defer func() {
+		if cause := recover(); cause != nil {
+			if cause == http.ErrAbortHandler {
+				panic(cause) // how net/http is told to drop the connection
+			}
+			a.log.Error("a handler panicked", "request", x.id, "route", x.route,
+				"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			if x.status == 0 {
+				a.refuse(x, fmt.Errorf("panic: %v", cause))
+			}
+		}
+		a.access(r, x, began)
+	}()
+	a.router.ServeHTTP(x, r)
+}
+
+// access writes the line of a request. The path of one that matched no route
+// is cut: it is whatever a stranger sent.
+func (a *API) access(r *http.Request, x *exchange, began time.Time) {
+	line := []slog.Attr{
+		slog.String("request", x.id), slog.String("method", clip(r.Method)), slog.String("route", x.route),
+		slog.Int("status", x.status), slog.Int("bytes", x.written), slog.Duration("took", a.now().Sub(began)),
+	}
+	if x.route == "" {
+		line = append(line, slog.String("path", clip(r.URL.Path)))
+	}
+	if x.org != "" {
+		line = append(line, slog.String("org", x.org), slog.Int64("token", x.token))
+	}
+	a.log.LogAttrs(r.Context(), slog.LevelInfo, "request", line...)
+}
+
+// serve is the handler of a route: what all have in common, then its own.
+func (a *API) serve(rt route) httprouter.Handle {
+	return func(w http.ResponseWriter, r *http.Request, _ httprouter.Params) {
+		if x, ok := w.(*exchange); ok {
+			x.route = rt.path
+		}
+		result, err := a.answer(w, r, rt)
+		if err == nil {
+			err = reply(w, http.StatusOK, result)
+		}
+		if err != nil {
+			a.refuse(w, err)
+		}
+	}
+}
+
+// answer is the order of all checks; see the package comment.
+func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, error) {
+	c := &call{header: r.Header, now: a.now()}
+	token, err := a.token(r, c.now)
+	if err != nil {
+		return nil, err
+	}
+	c.org = token.Org
+	if x, ok := w.(*exchange); ok {
+		x.org, x.token = token.Org.Slug, token.ID
+	}
+	if wait := a.limits.take(token.ID, c.now); wait > 0 {
+		return nil, &failure{status: http.StatusTooManyRequests, code: CodeRateLimited, retry: wait,
+			message: "This token has sent too many requests. Wait as long as Retry-After says."}
+	}
+	if !token.Scope.Allows(rt.scope) {
+		return nil, &failure{status: http.StatusForbidden, code: CodeScopeMissing,
+			message: fmt.Sprintf("This token has the scope %s; %s needs %s.", token.Scope, rt.path, rt.scope)}
+	}
+	if rt.method != http.MethodGet {
+		if c.body, err = readJSON(w, r); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
+	defer cancel()
+	return rt.handle(ctx, c)
+}
+
+// token finds the caller's token. It stands in one header and nowhere else.
+func (a *API) token(r *http.Request, now time.Time) (account.Token, error) {
+	secret := r.Header.Get(headerToken)
+	if secret == "" {
+		return account.Token{}, &failure{status: http.StatusUnauthorized, code: CodeTokenMissing,
+			message: "Send an API token in the header x-api-token."}
+	}
+	token, err := a.store.Token(r.Context(), account.Hash(secret), now)
+	if errors.Is(err, queue.ErrNotFound) || err == nil && !token.Valid(now) {
+		return account.Token{}, &failure{status: http.StatusUnauthorized, code: CodeTokenInvalid,
+			message: "The token in the header x-api-token is unknown, expired or revoked."}
+	}
+	if err != nil {
+		return account.Token{}, fmt.Errorf("look up token: %w", err)
+	}
+	return token, nil
+}
+
+// readJSON reads a body that says that it is JSON and is not too large.
+func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	// Only the type counts: whatever parameters follow, clients send them.
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if lower(strings.TrimSpace(kind)) != "application/json" {
+		return nil, &failure{status: http.StatusUnsupportedMediaType, code: CodeUnsupportedMediaType,
+			message: "Send JSON, with the header Content-Type: application/json."}
+	}
+	tooLarge := &failure{status: http.StatusRequestEntityTooLarge, code: CodeBodyTooLarge,
+		message: fmt.Sprintf("The body must not be longer than %d bytes.", maxBody)}
+	if r.ContentLength > maxBody {
+		w.Header().Set("Connection", "close") // the rest is not worth reading
+		return nil, tooLarge
+	}
+	if x, ok := w.(*exchange); ok {
+		w = x.ResponseWriter // MaxBytesReader tells the server's own writer to close
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case err != nil:
+		return nil, invalidJSON("The body ended before it was complete.")
+	}
+	return body, nil
+}
+
+// reply encodes a result. The encoding is finished before the first byte is
+// sent, so that what cannot be encoded is still a clean 500.
+func reply(w http.ResponseWriter, status int, result any) error {
+	var body bytes.Buffer
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result); err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	w.WriteHeader(status)
+	// An error here means that the caller has gone; there is nobody to tell.
+	_, _ = w.Write(body.Bytes())
+	return nil
+}
+
+// errorBody is the shape of every error.
+type errorBody struct {
+	Error errorDetail `json:"error"`
+}
+
+type errorDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// refuse answers with an error. Details of our own faults go to the log only;
+// the caller gets the request's id to ask about them.
+func (a *API) refuse(w http.ResponseWriter, err error) {
+	f := failureOf(err)
+	message := f.message
+	if x, ok := w.(*exchange); ok && f.status >= 500 {
+		message += " The request id is " + x.id + "."
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) { // nobody waits for the answer any more
+			level = slog.LevelInfo
+		}
+		a.log.Log(context.Background(), level, "request failed",
+			"request", x.id, "route", x.route, "code", f.code, "error", err)
+	}
+	if f.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "x-api-token")
+	}
+	if f.retry > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(f.retry.Seconds())))))
+	}
+	_ = reply(w, f.status, errorBody{errorDetail{f.code, message}}) // it encodes: two strings
+}
