@@ -1,0 +1,122 @@
+package githubsim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NewRuleset describes a ruleset to be made.
+type NewRuleset struct {
+	// Repo is "owner/name"; Org instead makes it an organisation's.
+	Repo string `json:"repo"`
+	Org  string `json:"org"`
+	Name string `json:"name"`
+	// Include and Exclude are branch patterns: ~DEFAULT_BRANCH, ~ALL or
+	// refs/heads/…; the default branch when Include is empty.
+	Include []string `json:"include"`
+	Exclude []string `json:"exclude"`
+	Rules   []Rule   `json:"rules"`
+	// Bypass is how the App may pass it: always, pull_request, exempt, or ""
+	// for not at all.
+	Bypass string `json:"bypass"`
+	// Disabled makes one that is not enforced.
+	Disabled bool `json:"disabled"`
+}
+
+// AddRuleset makes a ruleset and returns its id.
+func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
+	if !slices.Contains([]string{"", "always", "pull_request", "exempt"}, in.Bypass) {
+		return 0, fmt.Errorf("bypass must be always, pull_request, exempt or empty")
+	}
+	for _, rule := range in.Rules {
+		if rule.Type == "" {
+			return 0, fmt.Errorf("a rule needs a type")
+		}
+	}
+	if len(in.Include) == 0 {
+		in.Include = []string{"~DEFAULT_BRANCH"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &ruleset{id: s.newID(), name: orElse(in.Name, "rules"), active: !in.Disabled, include: in.Include, exclude: in.Exclude, rules: in.Rules, created: s.now()}
+	if in.Bypass != "" {
+		u.bypass = []bypassActor{{ActorID: s.app.id, ActorType: "Integration", Mode: in.Bypass}}
+	}
+	if in.Org != "" {
+		a := s.accounts[strings.ToLower(in.Org)]
+		if a == nil || a.kind != "Organization" {
+			return 0, fmt.Errorf("organisation %q: %w", in.Org, ErrUnknown)
+		}
+		u.source, u.sourceType = a.login, "Organization"
+		key := strings.ToLower(a.login)
+		s.orgRules[key] = append(s.orgRules[key], u)
+		return u.id, nil
+	}
+	r := s.repoNamed(in.Repo)
+	if r == nil {
+		return 0, fmt.Errorf("repository %q: %w", in.Repo, ErrUnknown)
+	}
+	u.source, u.sourceType = r.fullName(), "Repository"
+	r.rules = append(r.rules, u)
+	s.emit("repository_ruleset", "created", r, r.owner, object{"repository_ruleset": s.fullRulesetJSON(caller{}, r, u)})
+	return u.id, nil
+}
+
+// RemoveRuleset deletes a ruleset of a repository.
+func (s *Server) RemoveRuleset(repo string, id int64) error {
+	r, err := s.repository(repo)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(r.rules, func(u *ruleset) bool { return u.id == id })
+	if at < 0 {
+		return fmt.Errorf("ruleset %d: %w", id, ErrUnknown)
+	}
+	u := r.rules[at]
+	r.rules = slices.Delete(r.rules, at, at+1)
+	s.emit("repository_ruleset", "deleted", r, r.owner, object{"repository_ruleset": s.fullRulesetJSON(caller{}, r, u)})
+	return nil
+}
+
+// Protect describes classic protection of a branch.
+type Protect struct {
+	Repo   string `json:"repo"`
+	Branch string `json:"branch"`
+	// Checks are required; with Strict the pull request must be up to date too.
+	Checks []string `json:"checks"`
+	Strict bool     `json:"strict"`
+	// Reviews is how many approvals a pull request needs.
+	Reviews int `json:"reviews"`
+	// AppMayPush puts the App on the list of those who may push without a
+	// pull request and without green checks.
+	AppMayPush bool `json:"appMayPush"`
+	// Remove takes protection off instead.
+	Remove bool `json:"remove"`
+}
+
+// ProtectBranch sets or removes classic protection of a branch.
+func (s *Server) ProtectBranch(in Protect) error {
+	r, err := s.repository(in.Repo)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	branch := orElse(in.Branch, r.defaultBranch)
+	if r.branch(branch) == "" {
+		return fmt.Errorf("branch %q: %w", branch, ErrUnknown)
+	}
+	if in.Remove {
+		delete(r.protect, branch)
+		return nil
+	}
+	p := &protection{Contexts: in.Checks, Strict: in.Strict, Reviews: in.Reviews}
+	if in.AppMayPush {
+		p.Pushers = []string{s.app.bot.login}
+	}
+	r.protect[branch] = p
+	return nil
+}
