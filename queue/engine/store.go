@@ -47,4 +47,17 @@ type Store interface {
 }
 
 // Decide is one decision: facts are applied, then everything is judged.
-type Decide func(s *queue.Snapshot, facts []queue.Received, now time.Time) queue.Plan
+type Decide = func(s *queue.Snapshot, facts []queue.Received, now time.Time) queue.Plan
+
+// Postponer is a Store that can leave a queue alone for a while. The engine
+// asks for it when a decision on that queue failed or panicked: without it,
+// the queue that cannot be decided on would be found first again and again,
+// and the others would wait behind it.
+//
+// For a failed decision to lose nothing, UpdateDue rolls back when decide
+// panics and lets the panic pass.
+type Postponer interface {
+	// Postpone makes a queue not due before until, whatever waits for it.
+	// NextWake counts it then. Its facts stay unread.
+	Postpone(ctx context.Context, id queue.ID, until time.Time) error
+}

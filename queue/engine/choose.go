@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"fmt"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// answer is what is done about a command.
+type answer struct {
+	// ignore is why nothing is done or said at all; "" otherwise.
+	ignore   string
+	wishes   []wish
+	reaction string // on the comment
+	reply    string // Markdown; "" = the reaction says it all
+	key      string // replies with one key are given once
+}
+
+// wish is a fact for one queue.
+type wish struct {
+	queue queue.ID
+	fact  queue.Fact
+}
+
+// The reactions.
+const (
+	thumbsUp   = "+1"
+	thumbsDown = "-1"
+)
+
+// choose decides on a command. It is pure.
+func choose(q question) answer {
+	a := judge(q)
+	if a.key == "" {
+		a.key = replyKey(q)
+	}
+	return a
+}
+
+// replyKey names one command: the same comment may hold several, and a box may
+// be ticked again.
+func replyKey(q question) string {
+	place := fmt.Sprintf("%d", q.Comment)
+	if q.Comment == 0 {
+		place = fmt.Sprintf("r%d", q.Review)
+	}
+	return fmt.Sprintf("%s:%s:%d", place, q.Command.Verb, q.asked.Unix())
+}
+
+func judge(q question) answer {
+	if !q.found {
+		return answer{ignore: "there is no such pull request"}
+	}
+	listening := q.listening()
+	if len(listening) == 0 {
+		if q.base != nil || len(q.others) > 0 {
+			return answer{ignore: "commands are turned off for this queue"}
+		}
+		return no(noQueueReply(q.pr.Base))
+	}
+	if q.rightUnknown != "" {
+		return no(noRightsKnownReply(q.rightUnknown))
+	}
+	if need := needs(q.Command); q.right < need {
+		return no(notAllowedReply(q.Command, need))
+	}
+	switch q.Command.Verb {
+	case queue.VerbMerge:
+		return merge(q)
+	case queue.VerbCancel:
+		return cancel(q, listening)
+	case queue.VerbRestart:
+		return restart(q, listening)
+	case queue.VerbStatus:
+		return status(q, listening)
+	case queue.VerbHelp:
+		return answer{reaction: thumbsUp, reply: helpReply()}
+	default:
+		return no(usageReply(q.Command))
+	}
+}
+
+// no refuses with a reason.
+func no(reply string) answer { return answer{reaction: thumbsDown, reply: reply} }
+
+// yes accepts. A review cannot be reacted to, so there a reply says so.
+func yes(q question, spoken string, wishes ...wish) answer {
+	a := answer{wishes: wishes, reaction: thumbsUp}
+	if q.Comment == 0 {
+		a.reply = spoken
+	}
+	return a
+}
+
+// needs is the right that a command takes. What is not a command may be asked
+// by anybody, since it only gets an explanation.
+func needs(c queue.Command) gitprovider.Permission {
+	switch c.Verb {
+	case queue.VerbMerge:
+		if c.Force || c.PriorityGiven && c.Priority == queue.Urgent {
+			return gitprovider.AdminPermission
+		}
+		return gitprovider.WritePermission
+	case queue.VerbCancel, queue.VerbRestart, queue.VerbStatus:
+		return gitprovider.WritePermission
+	default:
+		return gitprovider.ReadPermission
+	}
+}
+
+// listening are the queues that the command may be about and that take
+// commands, that of the base branch first.
+func (q question) listening() []*standing {
+	var queues []*standing
+	for _, s := range append([]*standing{q.base}, q.others...) {
+		if s != nil && s.queue.CommandsEnabled {
+			queues = append(queues, s)
+		}
+	}
+	return queues
+}
+
+// merge queues the pull request for its base branch.
+func merge(q question) answer {
+	switch {
+	case q.base == nil:
+		return no(noQueueReply(q.pr.Base))
+	case !q.base.queue.CommandsEnabled:
+		return answer{ignore: "commands are turned off for this queue"}
+	case q.pr.Merged:
+		return no(mergedReply())
+	case !q.pr.Open:
+		return no(closedReply())
+	}
+	c, to := q.Command, q.base.queue
+	priority := queue.Medium
+	if c.PriorityGiven {
+		priority = c.Priority
+	}
+	a := yes(q, queuedReply(to.Branch, q.pr.Head), wish{to.ID, queue.Submitted{
+		PullRequest: q.pr, ID: q.newID, By: q.By, Via: queue.ViaUser,
+		Priority: priority, PriorityGiven: c.PriorityGiven, NoBatch: c.NoBatch, Force: c.Force, At: q.At,
+	}})
+	if !to.CommentsEnabled {
+		// Nothing else names the commit. However often it is asked for, one
+		// commit is named once.
+		a.reply, a.key = queuedReply(to.Branch, q.pr.Head), fmt.Sprintf("queued:%d:%s", to.ID, q.pr.Head)
+	}
+	return a
+}
+
+// cancel takes the pull request out of every queue it is in. The queue of its
+// base is told even when it is not seen there: a submission may be on its way.
+func cancel(q question, listening []*standing) answer {
+	active := false
+	var wishes []wish
+	for _, s := range listening {
+		active = active || s.entry.Active()
+		wishes = append(wishes, wish{s.queue.ID, queue.CancelRequested{PR: q.PR, By: q.By, Via: queue.ViaUser, At: q.At}})
+	}
+	if !active {
+		a := no(nothingToCancelReply())
+		a.wishes = wishes
+		return a
+	}
+	return yes(q, cancellingReply(), wishes...)
+}
+
+// restart has what is being tested tested again.
+func restart(q question, listening []*standing) answer {
+	var wishes []wish
+	var other *queue.Entry
+	for _, s := range listening {
+		switch s.entry.State {
+		case queue.Testing, queue.PendingFailure:
+			wishes = append(wishes, wish{s.queue.ID, queue.RestartRequested{PR: q.PR, By: q.By, Via: queue.ViaUser, At: q.At}})
+		default:
+			if other == nil || s.entry.Active() {
+				other = &s.entry
+			}
+		}
+	}
+	if len(wishes) == 0 {
+		return no(cannotRestartReply(other))
+	}
+	return yes(q, restartingReply(), wishes...)
+}
+
+// status tells how it stands in the queue where it is active, else in that of
+// its base.
+func status(q question, listening []*standing) answer {
+	best := listening[0]
+	for _, s := range listening {
+		if s.entry.Active() && !best.entry.Active() {
+			best = s
+		}
+	}
+	if !best.submitted {
+		return answer{reaction: thumbsUp, reply: notSubmittedReply(best.queue.Branch)}
+	}
+	return answer{reaction: thumbsUp, reply: statusReply(best.view)}
+}

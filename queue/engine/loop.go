@@ -1,0 +1,292 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"signalbox/queue"
+)
+
+// decisionTimeout bounds one decision with its transaction, so that a stuck
+// database cannot hold up the end of the process.
+const decisionTimeout = 20 * time.Second
+
+// How long a loop rests after an error, and a queue after a decision that
+// failed.
+const (
+	firstRest, longestRest           = 100 * time.Millisecond, 30 * time.Second
+	firstPostponed, longestPostponed = time.Second, 5 * time.Minute
+)
+
+// Run routes and decides until ctx ends, then finishes the decision in hand
+// and returns nil. Errors of the store are logged and tried again; none ends
+// it. This is the one place that starts goroutines, and it waits for them:
+//
+//	listen    rings when the store says that something changed
+//	keepTime  rings when a queue's wake time comes, and on every slow poll
+//	route     hands facts to queues
+//	decide    (Workers times) decides on queues until none is due
+func (e *Engine) Run(ctx context.Context) error {
+	e.wake() // whatever happened while nobody ran
+	var loops sync.WaitGroup
+	loops.Go(func() { e.listen(ctx) })
+	loops.Go(func() { e.keepTime(ctx) })
+	loops.Go(func() { e.routeFacts(ctx) })
+	for range e.workers {
+		loops.Go(func() { e.decideQueues(ctx) })
+	}
+	loops.Wait()
+	return nil
+}
+
+// wake has everything looked at.
+func (e *Engine) wake() {
+	e.routing.ring()
+	e.deciding.ring()
+	e.timing.ring()
+}
+
+// listen turns the store's wake-ups into rings.
+func (e *Engine) listen(ctx context.Context) {
+	for failures := 1; ctx.Err() == nil; failures++ {
+		wakeups, err := e.store.Wakeups(ctx)
+		if err == nil {
+			e.wake() // for what was missed while nobody listened
+			for range wakeups {
+				failures = 0
+				e.wake()
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			err = fmt.Errorf("the store closed the channel")
+		}
+		e.failed("listen", "listening for wake-ups stopped; the slow poll goes on", err)
+		if !e.rest(ctx, max(failures, 1)) {
+			return
+		}
+	}
+}
+
+// keepTime rings when the earliest wake time comes, and rings everything on
+// every poll.
+func (e *Engine) keepTime(ctx context.Context) {
+	pollAt := e.clock.Now().Add(e.poll)
+	for {
+		next, err := e.store.NextWake(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			e.failed("time", "reading the next wake time failed; the slow poll goes on", err)
+		}
+		now := e.clock.Now()
+		wait := pollAt.Sub(now)
+		switch {
+		case next.IsZero():
+		case next.After(now):
+			wait = min(wait, next.Sub(now))
+		default:
+			// It is due. Whoever decides on it rings for the next time; to
+			// ask again before would be to spin.
+			e.deciding.ring()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.timing:
+		case <-e.clock.After(wait):
+		}
+		if now := e.clock.Now(); !now.Before(pollAt) {
+			pollAt = now.Add(e.poll)
+			e.routing.ring()
+			e.deciding.ring()
+		}
+	}
+}
+
+// routeFacts hands facts to their queues whenever it is rung.
+func (e *Engine) routeFacts(ctx context.Context) {
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.routing:
+		}
+		if err := e.routeOnce(ctx); err != nil {
+			failures++
+			e.failed("route", "routing facts failed; they are kept and routed later", err)
+			if !e.rest(ctx, failures) {
+				return
+			}
+			e.routing.ring()
+			continue
+		}
+		failures = 0
+		e.deciding.ring()
+	}
+}
+
+func (e *Engine) routeOnce(ctx context.Context) (err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decisionTimeout)
+	defer cancel()
+	return e.store.Route(ctx, e.clock.Now())
+}
+
+// decideQueues decides until no queue is due, then sleeps until it is rung.
+func (e *Engine) decideQueues(ctx context.Context) {
+	failures := 0
+	for ctx.Err() == nil {
+		found, err := e.decideOne(ctx)
+		switch {
+		case err != nil:
+			failures++
+			if !e.rest(ctx, failures) {
+				return
+			}
+		case found:
+			failures = 0
+		default:
+			failures = 0
+			select {
+			case <-ctx.Done():
+			case <-e.deciding:
+			}
+		}
+	}
+}
+
+// decideOne decides on one queue that is due. found says that there was one,
+// so that there may be another. An error has been logged.
+func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
+	var (
+		start = e.clock.Now()
+		id    queue.ID   // of the queue in hand; 0 until the store has found one
+		facts int        // folded into the decision
+		plan  queue.Plan // the last that decide made: the one that was saved
+	)
+	ok, err := e.update(ctx, start, func(s *queue.Snapshot, received []queue.Received, now time.Time) queue.Plan {
+		e.deciding.ring() // where one queue is due another may be: let somebody else look
+		id, facts = s.Queue.ID, len(received)
+		plan = e.decide(s, received, now)
+		return plan
+	})
+	if err != nil {
+		return e.decisionFailed(ctx, id, err)
+	}
+	if !ok {
+		return false, nil
+	}
+	e.timing.ring()
+	e.succeeded(id)
+	e.tell(id, plan)
+	if e.hooks.Decided != nil {
+		e.hooks.Decided(facts, e.clock.Now().Sub(start))
+	}
+	return true, nil
+}
+
+// update is Store.UpdateDue, not interrupted by the end of ctx, and with a
+// panic as an error. The panic has passed through the store by then, which
+// rolled back: nothing of the decision is kept, and nothing is lost.
+func (e *Engine) update(ctx context.Context, now time.Time, decide Decide) (ok bool, err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decisionTimeout)
+	defer cancel()
+	_, ok, err = e.store.UpdateDue(ctx, now, decide)
+	return ok, err
+}
+
+// decisionFailed logs the failure and, when it is known whose decision it was,
+// puts that queue off, so that it does not stand before all others for ever.
+func (e *Engine) decisionFailed(ctx context.Context, id queue.ID, cause error) (found bool, err error) {
+	where := "decide"
+	if _, ok := cause.(*panicked); ok {
+		where = "panic"
+	}
+	if id == 0 {
+		e.failed(where, "deciding failed; it is tried again later", cause)
+		return false, cause
+	}
+	e.mu.Lock()
+	e.failures[id]++
+	n := e.failures[id]
+	e.mu.Unlock()
+	until := e.clock.Now().Add(backoff(firstPostponed, longestPostponed, n))
+	e.failed(where, "deciding failed; nothing was changed, and the queue is tried again later", cause,
+		"queue", id, "failures", n, "until", until)
+
+	postponer, ok := e.store.(Postponer)
+	if !ok {
+		return false, cause // then everybody rests
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decisionTimeout)
+	defer cancel()
+	if err := postponer.Postpone(ctx, id, until); err != nil {
+		e.failed(where, "putting the queue off failed", err, "queue", id)
+		return false, err
+	}
+	e.timing.ring()
+	return true, nil
+}
+
+// succeeded forgets the failures of a queue.
+func (e *Engine) succeeded(id queue.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.failures, id)
+}
+
+// tell logs the moves of a saved plan: the log alone retells the day.
+func (e *Engine) tell(id queue.ID, plan queue.Plan) {
+	for _, m := range plan.Moves {
+		e.log.Info("pull request moved", "queue", id, "pr", m.PR, "from", m.From, "to", m.To,
+			"reason", m.Reason, "run", m.Run, "actor", m.Actor.String(), "message", m.Message)
+		if e.hooks.Moved != nil {
+			e.hooks.Moved(m)
+		}
+	}
+}
+
+// failed logs and counts an error of a loop.
+func (e *Engine) failed(where, message string, err error, attrs ...any) {
+	attrs = append(attrs, "error", err)
+	if p, ok := err.(*panicked); ok {
+		attrs = append(attrs, "stack", string(p.stack))
+	}
+	e.log.Error(message, attrs...)
+	if e.hooks.Failed != nil {
+		e.hooks.Failed(where)
+	}
+}
+
+// rest waits after the nth failure in a row; false says that ctx ended.
+func (e *Engine) rest(ctx context.Context, n int) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-e.clock.After(backoff(firstRest, longestRest, n)):
+		return true
+	}
+}
+
+// panicked is a panic as an error, with the stack at its place.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+// Error is what was thrown.
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// recovered turns a panic into an error; it is to be deferred.
+func recovered(err *error) {
+	if value := recover(); value != nil {
+		*err = &panicked{value: value, stack: debug.Stack()}
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// buildRuns makes and publishes test branches. A failure is one of every run
+// that was asked for: an error of Build means that nothing is known of any.
+func (e *Engine) buildRuns() deed[queue.BuildRuns] {
+	return deed[queue.BuildRuns]{
+		place: func(ctx context.Context, a queue.BuildRuns) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.BuildRuns) ([]queue.Fact, error) {
+			return e.host.Build(ctx, at.repo, a)
+		},
+		failed: func(a queue.BuildRuns, f failure) []queue.Fact {
+			facts := make([]queue.Fact, len(a.Runs))
+			for i, r := range a.Runs {
+				facts[i] = queue.RunNotBuilt{Run: r.Run, Trouble: f.trouble, Message: f.message}
+			}
+			return facts
+		},
+		about: func(a queue.BuildRuns) []any {
+			runs := make([]queue.RunID, len(a.Runs))
+			for i, r := range a.Runs {
+				runs[i] = r.Run
+			}
+			return []any{"queue", a.Queue, "runs", runs}
+		},
+	}
+}
+
+// stopRun takes a run off the host. No decision waits for it: what cannot be
+// removed is litter, and logged.
+func (e *Engine) stopRun() deed[queue.StopRun] {
+	return deed[queue.StopRun]{
+		place: func(ctx context.Context, a queue.StopRun) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.StopRun) ([]queue.Fact, error) {
+			err := e.host.Stop(ctx, at.repo, a)
+			if err != nil && gitprovider.KindOf(err) == gitprovider.Gone {
+				return nil, nil
+			}
+			return nil, err
+		},
+		about: func(a queue.StopRun) []any { return []any{"queue", a.Queue, "run", a.Run} },
+	}
+}
+
+// land puts steps on the target. A repetition is safe because Land first finds
+// out what an earlier attempt did.
+//
+// Where a rule of the host requires our own status check, it is to be set to
+// success here, before Host.Land: [landingStatus] on the heads of the pull
+// requests (host landing) or on the tested commit (exact). The SyncPR that
+// follows the landing corrects it if the landing failed.
+func (e *Engine) land() deed[queue.Land] {
+	return deed[queue.Land]{
+		place: func(ctx context.Context, a queue.Land) (queue.Repo, queue.ID, error) { return e.inQueue(ctx, a.Queue) },
+		do: func(ctx context.Context, at task, a queue.Land) ([]queue.Fact, error) {
+			ended, seen, err := e.host.Land(ctx, at.repo, a)
+			if err != nil {
+				return nil, err
+			}
+			facts := []queue.Fact{ended}
+			for _, pr := range seen {
+				facts = append(facts, pr)
+			}
+			return facts, nil
+		},
+		failed: func(a queue.Land, f failure) []queue.Fact {
+			return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: f.trouble, Message: f.message}}
+		},
+		about: func(a queue.Land) []any { return []any{"queue", a.Queue, "landing", a.Landing, "steps", len(a.Steps)} },
+	}
+}
+
+// refreshPR reads a pull request and its mergeability.
+func (e *Engine) refreshPR() deed[queue.RefreshPR] {
+	return deed[queue.RefreshPR]{
+		place: func(ctx context.Context, a queue.RefreshPR) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.RefreshPR) ([]queue.Fact, error) {
+			seen, mergeability, err := e.host.Mergeability(ctx, at.repo, a.PR)
+			if err != nil {
+				return nil, err
+			}
+			seen.Read = true
+			return []queue.Fact{seen, mergeability}, nil
+		},
+		failed: func(a queue.RefreshPR, f failure) []queue.Fact {
+			return []queue.Fact{queue.RefreshEnded{PR: a.PR, Gone: f.kind == gitprovider.Gone, Message: f.message}}
+		},
+		about: func(a queue.RefreshPR) []any { return []any{"queue", a.Queue, "pr", a.PR} },
+	}
+}
+
+// readTarget reads the head of the queue's branch. A failure needs no fact:
+// the read has a deadline in the queue, after which it is asked for again.
+func (e *Engine) readTarget() deed[queue.ReadTarget] {
+	return deed[queue.ReadTarget]{
+		place: func(ctx context.Context, a queue.ReadTarget) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.ReadTarget) ([]queue.Fact, error) {
+			read, err := e.target(ctx, at.repo, a.Branch, a.Version)
+			if err != nil {
+				return nil, err
+			}
+			return []queue.Fact{read}, nil
+		},
+		about: func(a queue.ReadTarget) []any { return []any{"queue", a.Queue, "branch", a.Branch} },
+	}
+}
+
+func (e *Engine) target(ctx context.Context, repo queue.Repo, branch string, version int64) (queue.TargetRead, error) {
+	commit, tree, err := e.host.Target(ctx, repo, branch)
+	switch {
+	case err == nil:
+		return queue.TargetRead{Commit: commit, Tree: tree, Version: version}, nil
+	case gitprovider.KindOf(err) == gitprovider.Gone:
+		return queue.TargetRead{Missing: true, Version: version}, nil
+	default:
+		return queue.TargetRead{}, err
+	}
+}
+
+// readChecks reads all reports on a commit. A failure needs no fact: a resync
+// reads them again while the run lives.
+func (e *Engine) readChecks() deed[queue.ReadChecks] {
+	return deed[queue.ReadChecks]{
+		place: func(ctx context.Context, a queue.ReadChecks) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.ReadChecks) ([]queue.Fact, error) {
+			return e.checks(ctx, at.repo, a.Commit)
+		},
+		about: func(a queue.ReadChecks) []any { return []any{"queue", a.Queue, "run", a.Run, "sha", a.Commit} },
+	}
+}
+
+func (e *Engine) checks(ctx context.Context, repo queue.Repo, commit string) ([]queue.Fact, error) {
+	reports, err := e.host.Checks(ctx, repo, commit)
+	if err != nil {
+		return nil, err
+	}
+	facts := make([]queue.Fact, len(reports))
+	for i, r := range reports {
+		facts[i] = queue.CheckReported{Commit: commit, Report: r}
+	}
+	return facts, nil
+}
+
+// resync reads everything that a queue waits for. One thing that cannot be
+// read does not keep the others from being read; only when nothing could be
+// read is it tried again.
+func (e *Engine) resync() deed[queue.Resync] {
+	ended := func(a queue.Resync) queue.Fact { return queue.ResyncEnded{Resync: a.Resync} }
+	return deed[queue.Resync]{
+		place: func(ctx context.Context, a queue.Resync) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.Resync) ([]queue.Fact, error) {
+			facts, err := e.readAll(ctx, at.repo, a)
+			if err != nil {
+				return nil, err
+			}
+			return append(facts, ended(a)), nil
+		},
+		failed: func(a queue.Resync, f failure) []queue.Fact { return []queue.Fact{ended(a)} },
+		about:  func(a queue.Resync) []any { return []any{"queue", a.Queue, "resync", a.Resync} },
+	}
+}
+
+// readAll reads what a resync names: the target, the runs' checks, the pull
+// requests. Each resync begins its list of pull requests elsewhere, so that
+// one that runs out of time does not always miss the same ones.
+func (e *Engine) readAll(ctx context.Context, repo queue.Repo, a queue.Resync) ([]queue.Fact, error) {
+	var facts []queue.Fact
+	var first error // the first failure
+	read := false   // something could be read
+	note := func(what string, subject any, err error) {
+		if err == nil {
+			read = true
+			return
+		}
+		e.log.Warn("resync could not read one thing", "queue", a.Queue, what, subject, "error", err)
+		if first == nil {
+			first = fmt.Errorf("read %s %v: %w", what, subject, err)
+		}
+	}
+	target, err := e.target(ctx, repo, a.Branch, a.Version)
+	if err == nil {
+		facts = append(facts, target)
+	}
+	note("branch", a.Branch, err)
+	for _, commit := range a.Commits {
+		reports, err := e.checks(ctx, repo, commit)
+		facts = append(facts, reports...)
+		note("sha", commit, err)
+	}
+	for i := range a.PRs {
+		pr := a.PRs[(int(uint64(a.Resync)%uint64(len(a.PRs)))+i)%len(a.PRs)]
+		seen, mergeability, err := e.host.Mergeability(ctx, repo, pr)
+		switch {
+		case err == nil:
+			seen.Read = true
+			facts = append(facts, seen, mergeability)
+		case gitprovider.KindOf(err) == gitprovider.Gone:
+			facts = append(facts, queue.RefreshEnded{PR: pr, Gone: true, Message: sentence(err)})
+			err = nil
+		}
+		note("pr", pr, err)
+		if ctx.Err() != nil {
+			break // what was read counts; the rest is for the next resync
+		}
+	}
+	if !read {
+		return nil, first
+	}
+	return facts, nil
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// mostRenders is how often one attempt tells the state anew when it changes
+// while it is being told.
+const mostRenders = 4
+
+// syncPR makes what people see on a pull request tell what is true now. It
+// does not matter which version of the entry asked for it: what is told is
+// always read just before. After telling it reads again and, if something
+// changed, tells again; so of two that tell at the same time the last one to
+// write is also the last one to look.
+func (e *Engine) syncPR() deed[queue.SyncPR] {
+	return deed[queue.SyncPR]{
+		place: func(ctx context.Context, a queue.SyncPR) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.SyncPR) ([]queue.Fact, error) {
+			if e.toldUpTo(a.Entry) >= a.Version && !at.again {
+				return nil, nil // a newer job was faster, or told this one's news too
+			}
+			return nil, e.tellPR(ctx, at.repo, a.Queue, a.PR)
+		},
+		about: func(a queue.SyncPR) []any { return []any{"queue", a.Queue, "pr", a.PR, "version", a.Version} },
+	}
+}
+
+// tellPR tells how a pull request stands in a queue, as often as that changes
+// meanwhile.
+func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr int64) error {
+	var told string
+	for range mostRenders {
+		s, err := e.store.Read(ctx, id, pr)
+		if errors.Is(err, queue.ErrNotFound) {
+			return nil // the queue was deleted
+		}
+		if err != nil {
+			return fmt.Errorf("read queue %d: %w", id, err)
+		}
+		entry := s.ByPR(pr)
+		if entry == nil {
+			return nil
+		}
+		s.Queue.Repo = repo // its present name
+		v := e.look(s, entry)
+		state := v.state()
+		if state == told {
+			return nil
+		}
+		told = state
+		if err := e.show(ctx, v); err != nil {
+			return err
+		}
+		e.remember(v)
+	}
+	return fmt.Errorf("tell how pull request %d stands: it changed %d times while being told", pr, mostRenders)
+}
+
+// state is everything that a telling depends on: two views with one state need
+// no second telling.
+func (v view) state() string {
+	v.now = v.entry.StateChangedAt // the time of looking is no news
+	return stickyText(v) + noticeText(v) + v.entry.BoundHead
+}
+
+// show writes what is enabled: the notice first, because it is what the author
+// waits for. What the host refuses is logged and does not keep the rest from
+// being written; what may work later is returned.
+func (e *Engine) show(ctx context.Context, v view) error {
+	var later []error
+	try := func(what string, err error) {
+		switch {
+		case err == nil:
+		case gitprovider.KindOf(err) == gitprovider.Transient:
+			later = append(later, fmt.Errorf("%s: %w", what, err))
+		default:
+			e.log.Warn("the host refused to have something told", "queue", v.queue.ID, "pr", v.entry.Number, "what", what, "error", err)
+		}
+	}
+	repo, pr := v.queue.Repo, v.entry.Number
+	if v.queue.CommentsEnabled && !v.entry.Active() && ended(v.entry).calls {
+		try("notice", e.host.Notice(ctx, repo, pr, endedMarker(v.entry), noticeText(v)))
+	}
+	if v.queue.StatusCheckEnabled {
+		if old := e.statusCommit(v.entry.ID); old != "" && old != v.entry.BoundHead {
+			try("old status", e.host.Status(ctx, repo, overtakenStatus(v, old)))
+		}
+		try("status", e.host.Status(ctx, repo, statusOf(v)))
+	}
+	if v.queue.CommentsEnabled {
+		try("comment", e.comment(ctx, v))
+	}
+	return errors.Join(later...)
+}
+
+// comment writes the sticky comment. A pull request has one of them: when it
+// has moved to another queue, the one where it ended leaves it to the other.
+func (e *Engine) comment(ctx context.Context, v view) error {
+	repo, pr := v.queue.Repo, v.entry.Number
+	if !v.entry.Active() || v.entry.Base != v.queue.Branch {
+		others, err := e.store.QueuesWith(ctx, repo.ID, pr)
+		if err != nil {
+			return fmt.Errorf("find the queues of pull request %d: %w", pr, err)
+		}
+		for _, other := range others {
+			if other != v.queue.ID {
+				return nil
+			}
+		}
+	}
+	known, err := e.store.Comment(ctx, repo.ID, pr)
+	if err != nil {
+		return fmt.Errorf("read the comment's id: %w", err)
+	}
+	id, err := e.host.Comment(ctx, repo, pr, known, stickyMarker, stickyText(v))
+	if err != nil {
+		return err
+	}
+	if id != known {
+		if err := e.store.SetComment(ctx, repo.ID, pr, id); err != nil {
+			return fmt.Errorf("remember the comment's id: %w", err)
+		}
+	}
+	return nil
+}
+
+// toldUpTo is the newest version of an entry that this process told.
+func (e *Engine) toldUpTo(id queue.EntryID) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shown[id].version
+}
+
+// statusCommit is the commit that carries the entry's unfinished status check.
+func (e *Engine) statusCommit(id queue.EntryID) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.shown[id].commit
+}
+
+// remember notes what was told.
+func (e *Engine) remember(v view) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.shown) >= mostShown {
+		clear(e.shown) // costs a few calls, nothing else
+	}
+	s := shown{version: max(v.entry.Version, e.shown[v.entry.ID].version)}
+	if v.queue.StatusCheckEnabled && v.entry.Active() {
+		s.commit = v.entry.BoundHead
+	}
+	e.shown[v.entry.ID] = s
+}

@@ -1,0 +1,295 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// Every text that people read on a pull request is made in text.go, reply.go
+// and endings.go, by pure functions whose output is kept in testdata/texts.
+
+// Marker is in every comment of ours, so that what we wrote is recognised.
+const Marker = "<!-- signalbox:"
+
+// Checkbox is in the line of the sticky comment whose box submits.
+const Checkbox = "<!-- signalbox:submit -->"
+
+// stickyMarker is how the sticky comment is found again.
+const stickyMarker = "<!-- signalbox:sticky -->"
+
+// endedMarker is how the comment on one ending is found again: there is never
+// a second one.
+func endedMarker(e queue.Entry) string {
+	return fmt.Sprintf("<!-- signalbox:ended:%s:%d -->", e.ID, e.Submission)
+}
+
+// stickyText is the comment that always tells how things are.
+func stickyText(v view) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	line(stickyMarker)
+	line("**Signalbox: %s** · %s", headline(v.entry), link("queue of "+quoted(v.queue.Branch), v.links.Queue(v.queue.Repo, v.queue.Branch)))
+	line("")
+	line("%s", statusText(v))
+	if v.queue.CommandsEnabled && !v.entry.Active() && v.entry.Open && !v.entry.Merged {
+		line("")
+		line("- [ ] %s Queue this pull request again", Checkbox)
+	}
+	if v.queue.CommandsEnabled {
+		line("")
+		line("<details><summary>Commands</summary>")
+		line("")
+		line("%s", commandsText)
+		line("")
+		line("</details>")
+	}
+	return b.String()
+}
+
+// headline is an entry's state in a few words.
+func headline(e queue.Entry) string {
+	switch e.State {
+	case queue.NotReady:
+		return "waiting until it is ready"
+	case queue.Pending:
+		return "in line"
+	case queue.Testing:
+		return "testing"
+	case queue.TestsPassed:
+		return "tests passed, waiting to land"
+	case queue.PendingFailure:
+		return "tests failed, finding out why"
+	case queue.Merged:
+		return "merged"
+	case queue.Failed:
+		return "failed"
+	case queue.Cancelled:
+		return "cancelled"
+	default:
+		return "not queued"
+	}
+}
+
+// statusText is how things are, without the frame of the sticky comment; the
+// answer to "status" is this too.
+func statusText(v view) string {
+	if v.entry.Active() {
+		return activeText(v)
+	}
+	return endedText(v)
+}
+
+// activeText tells what is happening to an entry and what it waits for.
+func activeText(v view) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	if v.x.WaitsFor != "" {
+		line("%s%s", prose(v.x.WaitsFor), until(v.x.Until))
+		line("")
+	}
+	if v.entry.State == queue.NotReady {
+		for _, c := range v.x.Conditions {
+			line("- %s %s", mark(c.Met), prose(c.Message))
+		}
+	}
+	line("- Commit: %s", short(v.entry.BoundHead))
+	if v.x.Position > 0 {
+		line("- Place in line: %d (at %s)", v.x.Position, clockTime(v.now))
+	}
+	if run := v.runID(); run != "" {
+		line("- Tested %s, in %s", testedWith(v), link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run)))
+	}
+	if !v.x.EstimatedMergeAt.IsZero() {
+		line("- Estimated to merge: %s", dayTime(later(v.x.EstimatedMergeAt, v.now)))
+	}
+	if v.entry.Priority != queue.Medium {
+		line("- Priority: %s", queue.PriorityName(v.entry.Priority))
+	}
+	line("- %s", link("Details and history", v.page()))
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// endedText tells how a submission ended and what to do now.
+func endedText(v view) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	t := ended(v.entry)
+	switch v.entry.State {
+	case queue.Merged:
+		line("Merged into %s because %s.", quoted(v.queue.Branch), t.what)
+	default:
+		line("It left the queue because %s (`%s`).", t.what, v.entry.Reason)
+	}
+	if v.entry.Message != "" && t.calls {
+		line("")
+		line("> %s", prose(v.entry.Message))
+	}
+	line("")
+	if t.next != "" {
+		line("**What to do:** %s", t.next)
+		line("")
+	}
+	if v.entry.LandedCommit != "" {
+		line("- Landed as %s", short(v.entry.LandedCommit))
+	}
+	line("- Commit: %s", short(v.entry.BoundHead))
+	if run := v.runID(); run != "" && v.entry.State != queue.Cancelled {
+		line("- Tested %s, in %s", testedWith(v), link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run)))
+	}
+	line("- %s", link("Details and history", v.page()))
+	return strings.TrimRight(b.String(), "\n")
+}
+
+// noticeText is the one new comment on an ending that the author has to know.
+func noticeText(v view) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	t := ended(v.entry)
+	line("%s", endedMarker(v.entry))
+	what := "left the merge queue of"
+	if v.entry.State == queue.Merged {
+		what = "was merged into"
+	}
+	line("%sThis pull request %s %s because %s (`%s`).", callees(v.entry), what, quoted(v.queue.Branch), t.what, v.entry.Reason)
+	if v.entry.Message != "" {
+		line("")
+		line("> %s", prose(v.entry.Message))
+	}
+	if failing := v.failing(); len(failing) > 0 && v.entry.State == queue.Failed {
+		line("")
+		line("Failed checks:")
+		for _, r := range failing {
+			line("- %s: %s", link(quoted(r.Name), outside(r.URL)), prose(r.Result))
+		}
+	}
+	line("")
+	line("**What to do:** %s", t.next)
+	line("")
+	line("%s", noticeFoot(v))
+	return b.String()
+}
+
+// noticeFoot says which commit it was, and where to read more.
+func noticeFoot(v view) string {
+	foot := "Commit " + short(v.entry.BoundHead)
+	if run := v.runID(); run != "" && v.entry.State != queue.Cancelled {
+		foot += ", tested " + testedWith(v) + " in " + link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run))
+	}
+	return foot + ". " + link("Details and history", v.page()) + "."
+}
+
+// callees are the people a notice calls: the author, and who submitted it if
+// that was somebody else.
+func callees(e queue.Entry) string {
+	author := mention(e.Author.Login, e.Author.Bot)
+	by := mention(e.SubmittedBy.Login, e.SubmittedBy.Bot)
+	switch {
+	case author == "" && by == "":
+		return ""
+	case author == "" || strings.EqualFold(author, by):
+		return by + " "
+	case by == "":
+		return author + " "
+	default:
+		return author + " " + by + " "
+	}
+}
+
+// statusOf is our status check on the entry's commit.
+func statusOf(v view) gitprovider.Status {
+	s := gitprovider.Status{
+		Commit: v.entry.BoundHead, Name: statusName(v.queue.Branch), URL: v.page(),
+		Title: headline(v.entry), Summary: statusText(v),
+	}
+	switch v.entry.State {
+	case queue.Testing, queue.TestsPassed, queue.PendingFailure:
+		s.Status = "in_progress"
+	case queue.Merged:
+		s.Status, s.Conclusion = "completed", "success"
+	case queue.Failed:
+		s.Status, s.Conclusion = "completed", "failure"
+		s.Title += ": " + string(v.entry.Reason)
+	case queue.Cancelled:
+		s.Status, s.Conclusion = "completed", "cancelled"
+		s.Title += ": " + string(v.entry.Reason)
+	default:
+		s.Status = "queued"
+	}
+	if v.x.Position > 0 && v.entry.State == queue.Pending {
+		s.Title += fmt.Sprintf(", place %d", v.x.Position)
+	}
+	return s
+}
+
+// overtakenStatus completes our status check on a commit that a push replaced
+// while the entry was not admitted yet and so followed the push.
+func overtakenStatus(v view, commit string) gitprovider.Status {
+	return gitprovider.Status{
+		Commit: commit, Name: statusName(v.queue.Branch), URL: v.page(), Status: "completed", Conclusion: "cancelled",
+		Title: "a newer commit is queued", Summary: "The pull request was pushed to. The queue now follows " + short(v.entry.BoundHead) + ".",
+	}
+}
+
+// landingStatus is our status check just before a landing, where a rule of
+// the host requires it to be green.
+func landingStatus(q queue.Queue, commit, page string) gitprovider.Status {
+	return gitprovider.Status{
+		Commit: commit, Name: statusName(q.Branch), URL: page, Status: "completed", Conclusion: "success",
+		Title: "landing", Summary: "The tests passed; it is being merged into " + quoted(q.Branch) + ".",
+	}
+}
+
+// statusName is the name of our status check for a queue.
+func statusName(branch string) string { return "Signalbox (" + branch + ")" }
+
+// testedWith lists the pull requests ahead that a run includes. They are
+// linked to our pages: the host would write a reference into each of them.
+func testedWith(v view) string {
+	if len(v.x.TestedWith) == 0 {
+		return "on " + quoted(v.queue.Branch) + " alone"
+	}
+	const most = 20
+	names := make([]string, 0, most)
+	for i, number := range v.x.TestedWith {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(v.x.TestedWith)-most))
+			break
+		}
+		names = append(names, link(fmt.Sprintf("PR %d", number), v.links.PR(v.queue.Repo, v.queue.Branch, number)))
+	}
+	return "together with " + strings.Join(names, ", ")
+}
+
+func mark(met bool) string {
+	if met {
+		return "✓"
+	}
+	return "✗"
+}
+
+// until says when a wait ends by itself.
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " (until " + dayTime(t) + " at the latest)"
+}
+
+// later never lets an estimate lie in the past.
+func later(t, now time.Time) time.Time {
+	if t.Before(now) {
+		return now
+	}
+	return t
+}
+
+func clockTime(t time.Time) string { return t.UTC().Format("15:04 UTC") }
+func dayTime(t time.Time) string   { return t.UTC().Format("2 Jan 15:04 UTC") }
