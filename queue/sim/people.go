@@ -1,0 +1,191 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"signalbox/queue"
+)
+
+// Open opens a pull request with a change, from the present head of main.
+func (w *World) Open(number int64, author string, change map[string]string) error {
+	if w.host.pulls[number] != nil {
+		return fmt.Errorf("#%d exists", number)
+	}
+	from := w.host.branches["main"]
+	p := &pull{from: from, PullRequest: queue.PullRequest{
+		Number: number, Title: fmt.Sprintf("Change %d", number), Author: queue.Actor{Login: author, ID: int64(len(author))},
+		URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number), Base: "main", Open: true,
+	}}
+	p.Head = w.host.commit(w.host.commits[from].tree.with(change), number, from)
+	p.touch(w.Now)
+	w.host.pulls[number] = p
+	return nil
+}
+
+// change finds a pull request, changes it and tells the queue.
+func (w *World) change(number int64, how func(*pull)) error {
+	p := w.host.pulls[number]
+	if p == nil {
+		return fmt.Errorf("there is no #%d", number)
+	}
+	how(p)
+	p.touch(w.Now)
+	w.tell(queue.PullRequestSeen{PullRequest: p.PullRequest})
+	return nil
+}
+
+// Push pushes a change to a pull request's branch.
+func (w *World) Push(number int64, change map[string]string) error {
+	return w.change(number, func(p *pull) {
+		p.Head = w.host.commit(w.host.commits[p.Head].tree.with(change), number, p.Head)
+	})
+}
+
+// Close closes a pull request, Reopen opens it again.
+func (w *World) Close(number int64) error {
+	return w.change(number, func(p *pull) { p.Open = false })
+}
+
+// Reopen opens a closed pull request again.
+func (w *World) Reopen(number int64) error {
+	return w.change(number, func(p *pull) { p.Open = true })
+}
+
+// Draft makes a pull request a draft or ready for review.
+func (w *World) Draft(number int64, draft bool) error {
+	return w.change(number, func(p *pull) { p.Draft = draft })
+}
+
+// Retarget changes the base branch of a pull request.
+func (w *World) Retarget(number int64, base string) error {
+	return w.change(number, func(p *pull) { p.Base = base })
+}
+
+// Block makes a pull request miss a review, or have it.
+func (w *World) Block(number int64, blocked bool) error {
+	w.host.blocked[number] = blocked
+	w.tell(queue.PullRequestDoubted{PR: number})
+	return nil
+}
+
+// Refuse has the host refuse to land a pull request, with these words.
+func (w *World) Refuse(number int64, why string) error {
+	w.host.refused[number] = why
+	return nil
+}
+
+// PushTarget pushes a change straight to main, past the queue.
+func (w *World) PushTarget(change map[string]string) {
+	before := w.host.branches["main"]
+	after := w.host.commit(w.host.commits[before].tree.with(change), 0, before)
+	w.host.branches["main"] = after
+	w.tell(queue.TargetMoved{Branch: "main", Before: before, After: after})
+}
+
+// MergeByHand lands a pull request on main with the host's button.
+func (w *World) MergeByHand(number int64) error {
+	before := w.host.branches["main"]
+	err := w.change(number, func(p *pull) {
+		if after, ok := w.host.land(number, p.Head, before); ok {
+			w.host.branches["main"] = after
+			p.Open, p.Merged = false, true
+		}
+	})
+	if err == nil {
+		w.tell(queue.TargetMoved{Branch: "main", Before: before, After: w.host.branches["main"]})
+	}
+	return err
+}
+
+// Wish is what a submission may ask for beyond the default.
+type Wish struct {
+	Priority *int64
+	NoBatch  bool
+	Force    bool
+}
+
+// Submit asks for a pull request to be merged.
+func (w *World) Submit(number int64, wish Wish) error {
+	p := w.host.pulls[number]
+	if p == nil {
+		return fmt.Errorf("there is no #%d", number)
+	}
+	f := queue.Submitted{
+		PullRequest: p.PullRequest, ID: queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", number)),
+		By: p.Author, Via: queue.ViaUser, Priority: queue.Medium, NoBatch: wish.NoBatch, Force: wish.Force, At: w.Now,
+	}
+	if wish.Priority != nil {
+		f.Priority, f.PriorityGiven = *wish.Priority, true
+	}
+	w.tell(f)
+	return nil
+}
+
+// Cancel asks for a pull request to leave.
+func (w *World) Cancel(number int64, by string) {
+	w.tell(queue.CancelRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.Now})
+}
+
+// Restart asks for a pull request's group to be tested again.
+func (w *World) Restart(number int64, by string) {
+	w.tell(queue.RestartRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.Now})
+}
+
+// Set changes the queue's settings or state.
+func (w *World) Set(c queue.Change) {
+	w.tell(queue.ChangeRequested{Change: c, By: queue.Actor{Login: "owner", ID: 5}, At: w.Now})
+}
+
+// RunOf finds the live or newest run that tests a pull request.
+func (w *World) RunOf(number int64) *queue.Run {
+	e := w.Entry(number)
+	if e == nil {
+		return nil
+	}
+	var newest *queue.Run
+	for _, r := range w.state.Runs {
+		if slices.Contains(r.Members, e.ID) && (newest == nil || r.AskedAt.After(newest.AskedAt) || r.State.Live() && !newest.State.Live()) {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// startCI lets CI look at a pushed test branch.
+func (w *World) startCI(branch, commit string) {
+	if !w.Auto {
+		return
+	}
+	tree := w.host.commits[commit].tree
+	id := w.host.commits[commit].treeID
+	w.builds[id]++
+	attempt := w.builds[id]
+	for _, check := range w.Checks {
+		result := "success"
+		if tree.fails(check) || w.Flaky != nil && w.Flaky(id, attempt) {
+			result = "failure"
+		}
+		w.after(w.CITime, func() {
+			if w.host.branches[branch] == commit {
+				w.Report(commit, check, result)
+			}
+		})
+	}
+}
+
+// Report has CI report a check on a commit.
+func (w *World) Report(commit, check, result string) {
+	w.host.checks++
+	w.tell(queue.CheckReported{Commit: commit, Report: queue.Report{
+		Kind: queue.CheckRun, Name: check, AppID: 15368, ID: w.host.checks, Status: "completed", Result: result, At: w.Now,
+	}})
+}
+
+// Judge is what the CI rule says about a commit for a check.
+func (w *World) Judge(commit, check string) string {
+	if w.host.commits[commit].tree.fails(check) {
+		return "failure"
+	}
+	return "success"
+}

@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/queue"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts really say into their files")
+
+// TestScripts plays every story on the pure core. Package cmd/signalbox plays
+// the same files on the whole service.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("../testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			script, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := Player{Build: func(s queue.Settings) (Town, error) { return NewWorld(s), nil }}
+			got, err := p.Play(string(script))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *rewrite {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(script), got); diff != "" {
+				t.Errorf("the story ends differently (-told +happened); -rewrite writes it down:\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"signalbox/queue"
+)
+
+// World is one queue and everything around it, in virtual time. It is not safe
+// for use by several goroutines.
+type World struct {
+	// Now is the virtual time; it only moves forward, by Advance.
+	Now time.Time
+	// Moves are all timeline rows so far.
+	Moves []queue.Move
+	// Checks are the names that CI reports, in order.
+	Checks []string
+	// Auto has CI judge each test branch by itself after CITime; otherwise
+	// only Report does.
+	Auto   bool
+	CITime time.Duration
+	// Flaky, when set, says whether a run of CI fails for no reason.
+	Flaky func(tree string, attempt int) bool
+	// Check, when set, is called with the state after every decision.
+	Check func(*World) error
+
+	host    *host
+	state   *queue.Snapshot // the whole queue; decisions see copies
+	wake    time.Time
+	inbox   []queue.Fact
+	actions []queue.Action
+	later   []event
+	builds  map[string]int // runs of CI for each tree
+	landed  []landing
+	answers map[int64]queue.Answer
+	wishes  int64
+	err     error
+}
+
+// event is something that happens at a later time.
+type event struct {
+	at time.Time
+	do func()
+}
+
+// landing is one landing that the host did, for the checker.
+type landing struct {
+	steps []queue.Step
+	tree  string
+}
+
+// Start is the time at which every world begins.
+var Start = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+// NewWorld makes a world with an empty queue on main.
+func NewWorld(settings queue.Settings) *World {
+	w := &World{
+		Now: Start, Checks: []string{"ci"}, CITime: time.Minute,
+		host: newHost("main"), builds: map[string]int{}, answers: map[int64]queue.Answer{},
+	}
+	w.state = queue.NewSnapshot(queue.Queue{
+		ID: 1, Key: "4b3bb2ee-3c0c-4b6c-9b53-4d1f3b1f5a10", Branch: "main", State: queue.Running, Settings: settings,
+		Repo: queue.Repo{ID: 1, Host: "github.com", Owner: "acme", Name: "app", HostID: 1, Installation: 1},
+	})
+	return w
+}
+
+// tell appends a fact, as a message from outside would.
+func (w *World) tell(f queue.Fact) { w.inbox = append(w.inbox, f) }
+
+// Settle decides and performs until nothing is left to do at this moment. It
+// returns the first error that the world or its Check found.
+func (w *World) Settle() error {
+	for rounds := 0; w.err == nil && (len(w.inbox) > 0 || len(w.actions) > 0 || w.due()); rounds++ {
+		if rounds > 10000 {
+			return fmt.Errorf("no end: decisions keep asking for more at %s", w.Now.Format(time.TimeOnly))
+		}
+		w.decide()
+		actions := w.actions
+		w.actions = nil
+		for _, a := range actions {
+			w.perform(a)
+		}
+	}
+	return w.err
+}
+
+func (w *World) due() bool { return !w.wake.IsZero() && !w.Now.Before(w.wake) }
+
+// decide folds everything in the inbox into one decision and keeps its plan.
+func (w *World) decide() {
+	var received []queue.Received
+	for _, f := range w.inbox {
+		w.wishes++
+		received = append(received, queue.Received{ID: w.wishes, Fact: w.sent(f)})
+	}
+	w.inbox = nil
+	plan := queue.Reconcile(w.copy(), received, w.Now)
+	w.save(plan)
+	w.fixedPoint()
+	if w.Check != nil && w.err == nil {
+		w.err = w.Check(w)
+	}
+}
+
+// fixedPoint checks that a decision with nothing new asks for nothing.
+func (w *World) fixedPoint() {
+	again := queue.Reconcile(w.copy(), nil, w.Now)
+	if n := len(again.Moves) + len(again.Actions) + len(again.Entries) + len(again.Groups) + len(again.Runs); n > 0 && w.err == nil {
+		w.err = fmt.Errorf("a decision with nothing new asked for %d things: %+v %+v", n, again.Moves, again.Actions)
+	}
+}
+
+// sent is a fact after its way through storage.
+func (w *World) sent(f queue.Fact) queue.Fact {
+	body, err := queue.EncodeFact(f)
+	if err == nil {
+		f, err = queue.DecodeFact(f.Kind(), body)
+	}
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return f
+}
+
+// save keeps what a plan says, and only that.
+func (w *World) save(p queue.Plan) {
+	s := w.state
+	s.Queue, s.Line, s.Parts, w.wake = p.Queue, p.Line, p.Parts, p.Wake
+	for _, e := range p.Entries {
+		s.Entries[e.ID] = &e
+	}
+	for _, g := range p.Groups {
+		s.Groups[g.ID] = &g
+	}
+	for _, id := range p.Gone {
+		delete(s.Groups, id)
+	}
+	for _, r := range p.Runs {
+		s.Runs[r.ID] = &r
+	}
+	maps.Copy(w.answers, p.Answers)
+	w.Moves = append(w.Moves, p.Moves...)
+	w.actions = append(w.actions, p.Actions...)
+}
+
+// copy is the whole state for a decision to work on.
+func (w *World) copy() *queue.Snapshot {
+	s := *w.state
+	s.Line, s.Parts = slices.Clone(s.Line), slices.Clone(s.Parts)
+	s.Entries, s.Groups, s.Runs = copied(s.Entries), copied(s.Groups), copied(s.Runs)
+	for _, g := range s.Groups {
+		g.Members = slices.Clone(g.Members)
+	}
+	for _, r := range s.Runs {
+		r.Checks = maps.Clone(r.Checks)
+	}
+	return &s
+}
+
+func copied[K comparable, V any](m map[K]*V) map[K]*V {
+	out := make(map[K]*V, len(m))
+	for k, v := range m {
+		c := *v
+		out[k] = &c
+	}
+	return out
+}
+
+// Advance lets time pass, with everything that happens on the way.
+func (w *World) Advance(d time.Duration) error {
+	end := w.Now.Add(d)
+	for {
+		if err := w.Settle(); err != nil {
+			return err
+		}
+		next, ok := w.next()
+		if !ok || next.After(end) {
+			break
+		}
+		w.Now = next
+		w.happen()
+	}
+	w.Now = end
+	return w.Settle()
+}
+
+// next is the time of the next thing that happens by itself.
+func (w *World) next() (time.Time, bool) {
+	at := w.wake
+	for _, e := range w.later {
+		if at.IsZero() || e.at.Before(at) {
+			at = e.at
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// happen does what is due now.
+func (w *World) happen() {
+	var due []event
+	w.later = slices.DeleteFunc(w.later, func(e event) bool {
+		if e.at.After(w.Now) {
+			return false
+		}
+		due = append(due, e)
+		return true
+	})
+	for _, e := range due {
+		e.do()
+	}
+}
+
+func (w *World) after(d time.Duration, do func()) {
+	w.later = append(w.later, event{w.Now.Add(d), do})
+}
+
+// Entry finds the entry of a pull request, nil if it was never submitted.
+func (w *World) Entry(pr int64) *queue.Entry { return w.state.ByPR(pr) }
+
+// Snapshot is the state of the queue, to look at.
+func (w *World) Snapshot() *queue.Snapshot { return w.state }
