@@ -1,0 +1,366 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// Made is what became of one run: its commits, which are in the mirror and
+// not published yet, or the trouble that kept it from being made.
+type Made struct {
+	Run    queue.RunID
+	Branch string
+	Base   queue.Base   // Commit and Tree
+	Chain  []queue.Step // every step built here with Commit and Tree; known ones as given
+
+	// Trouble and what follows it are as in queue.RunNotBuilt; "" = made.
+	Trouble queue.Trouble
+	Entry   queue.EntryID
+	With    queue.EntryID
+	Message string
+}
+
+// Commit is the tip of a run that was made: what is tested.
+func (r Made) Commit() string {
+	if len(r.Chain) == 0 {
+		return ""
+	}
+	return r.Chain[len(r.Chain)-1].Commit
+}
+
+// Make makes the commits of runs, in order, and publishes nothing. A run that
+// cannot be made says why; runs that include one of its own entries are stale
+// with it. An error means that nothing is known about any run.
+func (m *Mirrors) Make(ctx context.Context, src Source, runs []queue.BuildRun) ([]Made, error) {
+	var made []Made
+	err := m.with(ctx, src, func(c *clone) error {
+		made = nil
+		b := &builder{clone: c, built: map[stepKey]tip{}, failed: map[queue.EntryID]bool{}}
+		if err := b.bring(ctx, runs); err != nil {
+			return err
+		}
+		for _, run := range runs {
+			one, err := b.run(ctx, run)
+			if err != nil {
+				return fmt.Errorf("build run %s: %w", run.Run, err)
+			}
+			made = append(made, one)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("build test branches of %s: %w", src.Repo, err)
+	}
+	return made, nil
+}
+
+// builder makes the runs of one Make.
+type builder struct {
+	*clone
+	heads fetched
+	gone  []string // commits that the host does not have
+	// built remembers steps: a run that begins with the chain of the one
+	// before it costs only its own steps.
+	built  map[stepKey]tip
+	failed map[queue.EntryID]bool // own entries of runs that were not made
+}
+
+type stepKey struct {
+	on     string
+	method queue.MergeMethod
+	entry  queue.EntryID
+	head   string
+}
+
+// bring fetches, at once, all that the runs need.
+func (b *builder) bring(ctx context.Context, runs []queue.BuildRun) error {
+	var w wanted
+	var known []string
+	for _, run := range runs {
+		w.branches = addNew(w.branches, run.Target)
+		if run.Base.Commit != "" {
+			known = addNew(known, run.Base.Commit)
+		}
+		for _, s := range run.Chain {
+			if s.Commit != "" {
+				known = addNew(known, s.Commit)
+			} else {
+				w.pulls = addNew(w.pulls, s.PR)
+			}
+		}
+	}
+	missing, err := b.missing(ctx, known)
+	if err != nil {
+		return err
+	}
+	w.commits = missing
+	if b.heads, err = b.fetch(ctx, w); err != nil {
+		return fmt.Errorf("fetch: %w", err)
+	}
+	if len(missing) > 0 {
+		b.gone, err = b.missing(ctx, missing)
+	}
+	return err
+}
+
+func addNew[T comparable](list []T, v T) []T {
+	if slices.Contains(list, v) {
+		return list
+	}
+	return append(list, v)
+}
+
+// run makes one run.
+func (b *builder) run(ctx context.Context, run queue.BuildRun) (Made, error) {
+	made := Made{Run: run.Run, Branch: run.Branch, Chain: make([]queue.Step, len(run.Chain))}
+	for i, s := range run.Chain {
+		made.Chain[i] = s.Step
+		if b.failed[s.Entry] {
+			return b.not(made, run, queue.TroubleStale, s.Entry, fmt.Sprintf("it includes pull request %d, which could not be built", s.PR)), nil
+		}
+	}
+	if run.Own < 1 || run.Own > len(run.Chain) || !validBranch(run.Branch) {
+		return b.not(made, run, queue.TroubleDenied, "", fmt.Sprintf("run %s cannot be built: %d of %d steps are its own, its branch is %q", run.Run, run.Own, len(run.Chain), run.Branch)), nil
+	}
+	base, stale, err := b.base(ctx, run)
+	if err != nil {
+		return made, err
+	}
+	if stale != "" {
+		return b.not(made, run, queue.TroubleStale, "", stale), nil
+	}
+	made.Base = queue.Base{Commit: base.commit, Tree: base.tree, Epoch: run.Base.Epoch, Seq: run.Base.Seq}
+
+	at, from, err := b.begin(ctx, run, base)
+	if err != nil {
+		if gitprovider.KindOf(err) == gitprovider.Stale {
+			return b.not(made, run, queue.TroubleStale, "", err.Error()), nil
+		}
+		return made, err
+	}
+	if from > 0 {
+		made.Chain[from-1].Tree = at.tree
+	}
+	for i := from; i < len(run.Chain); i++ {
+		s := run.Chain[i]
+		if head := b.heads.pulls[s.PR]; s.Commit == "" && head != s.Head {
+			return b.not(made, run, queue.TroubleStale, s.Entry, moved(s, head)), nil
+		}
+		next, err := b.oneStep(ctx, at, run.Method, s)
+		var conflict *conflictError
+		if errors.As(err, &conflict) {
+			return b.blame(ctx, made, run, i, conflict)
+		}
+		if err != nil {
+			return made, fmt.Errorf("pull request %d: %w", s.PR, err)
+		}
+		at = next
+		made.Chain[i].Commit, made.Chain[i].Tree = at.commit, at.tree
+	}
+	return made, nil
+}
+
+func moved(s queue.StepSpec, head string) string {
+	if head == "" {
+		return fmt.Sprintf("the host does not have the head of pull request %d", s.PR)
+	}
+	return fmt.Sprintf("pull request %d is at %.10s and no longer at %.10s", s.PR, head, s.Head)
+}
+
+// not is a run that was not made; those that include its entries will not be either.
+func (b *builder) not(made Made, run queue.BuildRun, trouble queue.Trouble, entry queue.EntryID, message string) Made {
+	for _, s := range run.Chain[max(0, len(run.Chain)-max(run.Own, 0)):] {
+		b.failed[s.Entry] = true
+	}
+	made.Trouble, made.Entry, made.Message = trouble, entry, message
+	return made
+}
+
+// base is the commit that a chain begins on. The target may stand there, or
+// on a commit of the chain, or on one with the very tree of a step (the host
+// lands with commits of its own); anything else is somebody else's work.
+func (b *builder) base(ctx context.Context, run queue.BuildRun) (at tip, stale string, err error) {
+	head := b.heads.branches[run.Target]
+	if head == "" {
+		return tip{}, "the branch " + run.Target + " does not exist", nil
+	}
+	target, err := b.commit(ctx, head)
+	if err != nil {
+		return tip{}, "", err
+	}
+	if run.Base.Commit == "" || run.Base.Commit == head {
+		return target.tip(), "", nil
+	}
+	if slices.Contains(b.gone, run.Base.Commit) {
+		return tip{}, "the commit that the run begins on is gone from the host", nil
+	}
+	landed := slices.ContainsFunc(run.Chain, func(s queue.StepSpec) bool {
+		return s.Commit == head || s.Tree != "" && s.Tree == target.Tree
+	})
+	if landed {
+		if landed, err = b.contains(ctx, head, run.Base.Commit); err != nil {
+			return tip{}, "", err
+		}
+	}
+	if !landed {
+		return tip{}, fmt.Sprintf("%s has moved to %.10s", run.Target, head), nil
+	}
+	base, err := b.commit(ctx, run.Base.Commit)
+	return base.tip(), "", err
+}
+
+// contains reports whether a commit is another's ancestor, or the same.
+func (c *clone) contains(ctx context.Context, commit, ancestor string) (bool, error) {
+	_, err := c.git(ctx, job{args: []string{"merge-base", "--is-ancestor", "--end-of-options", ancestor, commit}})
+	var run *runError
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.As(err, &run) && run.code == 1:
+		return false, nil
+	case errors.As(err, &run):
+		return false, fmt.Errorf("%w: %w", errBroken, err)
+	default:
+		return false, err
+	}
+}
+
+// begin finds the last step whose commit is known and can be had. Should the
+// host have lost it, the chain is built from further back: the same input
+// makes the same commits.
+func (b *builder) begin(ctx context.Context, run queue.BuildRun, base tip) (at tip, from int, err error) {
+	for i := len(run.Chain) - 1; i >= 0; i-- {
+		id := run.Chain[i].Commit
+		if id == "" || slices.Contains(b.gone, id) {
+			continue
+		}
+		commit, err := b.commit(ctx, id)
+		return commit.tip(), i + 1, err
+	}
+	// The heads of steps that are built again were not fetched.
+	var heads []string
+	for _, s := range run.Chain {
+		if s.Commit != "" {
+			heads = addNew(heads, s.Head)
+		}
+	}
+	return base, 0, b.need(ctx, heads...)
+}
+
+// oneStep makes a step, or remembers it from an earlier run.
+func (b *builder) oneStep(ctx context.Context, on tip, method queue.MergeMethod, s queue.StepSpec) (tip, error) {
+	key := stepKey{on.commit, method, s.Entry, s.Head}
+	if at, ok := b.built[key]; ok {
+		return at, nil
+	}
+	at, err := b.step(ctx, on, method, s)
+	if err == nil {
+		b.built[key] = at
+	}
+	return at, err
+}
+
+// blame finds out with whom step i conflicts: with the target itself, else
+// with the first step before it on whose commit it no longer merges.
+func (b *builder) blame(ctx context.Context, made Made, run queue.BuildRun, i int, why *conflictError) (Made, error) {
+	s := run.Chain[i]
+	own := i >= len(run.Chain)-run.Own
+	with, number := queue.EntryID(""), int64(0)
+	base, err := b.commit(ctx, made.Base.Commit)
+	if err != nil {
+		return made, err
+	}
+	clean, first, err := b.merges(ctx, base.tip(), run.Method, s)
+	if err != nil {
+		return made, err
+	}
+	if !clean {
+		why = first
+	}
+	for j := 0; clean && j < i; j++ {
+		with, number = run.Chain[j].Entry, run.Chain[j].PR
+		id := made.Chain[j].Commit
+		if id == "" || j == i-1 || slices.Contains(b.gone, id) {
+			continue
+		}
+		at, err := b.commit(ctx, id)
+		if err != nil {
+			return made, err
+		}
+		var there *conflictError
+		if clean, there, err = b.merges(ctx, at.tip(), run.Method, s); err != nil {
+			return made, err
+		}
+		if !clean {
+			why = there
+		}
+	}
+	other := run.Target
+	if with != "" {
+		other = fmt.Sprintf("pull request %d", number)
+	}
+	message := fmt.Sprintf("pull request %d does not merge with %s: %s", s.PR, other, why)
+	if !own {
+		// The chain is not what it was thought to be; nobody's own fault here.
+		return b.not(made, run, queue.TroubleStale, s.Entry, message), nil
+	}
+	made = b.not(made, run, queue.TroubleConflict, s.Entry, message)
+	made.With = with
+	return made, nil
+}
+
+// merges reports whether a step can be put on a tip.
+func (b *builder) merges(ctx context.Context, on tip, method queue.MergeMethod, s queue.StepSpec) (bool, *conflictError, error) {
+	_, err := b.oneStep(ctx, on, method, s)
+	var conflict *conflictError
+	if errors.As(err, &conflict) {
+		return false, conflict, nil
+	}
+	return err == nil, nil, err
+}
+
+// Chain builds steps on a commit of the host, with their heads fetched by id,
+// and publishes nothing: to write tested changes again on a target that has
+// other commits with the same trees, and to know which tree a merge by the
+// host will have. Stale: a commit is gone. Conflict: a step does not merge;
+// the steps before it are returned.
+func (m *Mirrors) Chain(ctx context.Context, src Source, onto string, method queue.MergeMethod, steps []queue.StepSpec) ([]queue.Step, error) {
+	var done []queue.Step
+	err := m.with(ctx, src, func(c *clone) error {
+		done = nil
+		need := []string{onto}
+		for _, s := range steps {
+			need = addNew(need, s.Head)
+		}
+		if err := c.need(ctx, need...); err != nil {
+			return err
+		}
+		base, err := c.commit(ctx, onto)
+		if err != nil {
+			return err
+		}
+		at := base.tip()
+		for _, s := range steps {
+			at, err = c.step(ctx, at, method, s)
+			var conflict *conflictError
+			if errors.As(err, &conflict) {
+				return &gitprovider.Error{Kind: gitprovider.Conflict, Message: fmt.Sprintf("pull request %d does not merge on %.10s: %s", s.PR, onto, conflict)}
+			}
+			if err != nil {
+				return fmt.Errorf("pull request %d: %w", s.PR, err)
+			}
+			s.Commit, s.Tree = at.commit, at.tree
+			done = append(done, s.Step)
+		}
+		return nil
+	})
+	if err != nil {
+		return done, fmt.Errorf("build %d steps on %.10s: %w", len(steps), onto, err)
+	}
+	return done, nil
+}

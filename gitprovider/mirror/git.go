@@ -1,0 +1,243 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox/gitprovider"
+)
+
+// job is one run of git.
+type job struct {
+	args  []string
+	stdin string
+	env   []string // added to the environment
+	// remote: it talks to the host, so it gets the token.
+	remote bool
+	// outside: it does not run in the mirror.
+	outside bool
+	// limit bounds standard output in bytes, maxOutput if zero.
+	limit int
+}
+
+// Bounds on what is read of git: a chain's commit messages fit by far, an
+// endless answer does not.
+const (
+	maxOutput = 64 << 20
+	maxStderr = 32 << 10
+)
+
+// runError is a git that ended badly. Code is its exit code, -1 when it was killed.
+type runError struct {
+	verb   string
+	code   int
+	stderr string
+	cause  error
+}
+
+func (e *runError) Error() string {
+	text := strings.TrimSpace(e.stderr)
+	if text == "" {
+		text = e.cause.Error()
+	}
+	return fmt.Sprintf("git %s: %s", e.verb, text)
+}
+
+func (e *runError) Unwrap() error { return e.cause }
+
+// git runs git and returns its standard output, also when it fails.
+func (c *clone) git(ctx context.Context, j job) ([]byte, error) {
+	runCtx, cancel := context.WithTimeout(ctx, c.m.cfg.Timeout)
+	defer cancel()
+	args := j.args
+	if !j.outside {
+		args = append([]string{"--git-dir=" + c.dir}, args...)
+	}
+	cmd := exec.CommandContext(runCtx, c.m.cfg.Git, args...)
+	cmd.Dir = c.m.cfg.Dir
+	cmd.Env = append(c.environment(j.remote || c.m.cfg.Filter != "off"), j.env...)
+	cmd.Stdin = strings.NewReader(j.stdin)
+	stdout, stderr := &bounded{max: maxOutput, stop: cancel}, &bounded{max: maxStderr}
+	if j.limit > 0 {
+		stdout.max = j.limit
+	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = 5 * time.Second
+	ownGroup(cmd)
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("git %s: %w", j.args[0], ctx.Err())
+	case stdout.over:
+		return nil, fmt.Errorf("git %s: more than %d bytes of output: %w", j.args[0], stdout.max, errTooLong)
+	case runCtx.Err() != nil:
+		return nil, fmt.Errorf("git %s took longer than %s: %w", j.args[0], c.m.cfg.Timeout, errUnreachable)
+	case err != nil:
+		code := -1
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			code = exit.ExitCode()
+		}
+		return stdout.buf.Bytes(), &runError{verb: j.args[0], code: code, stderr: c.scrub(stderr.buf.String()), cause: err}
+	}
+	return stdout.buf.Bytes(), nil
+}
+
+var errTooLong = errors.New("too long")
+
+// local is git for what cannot fail on a healthy mirror.
+func (c *clone) local(ctx context.Context, j job) ([]byte, error) {
+	out, err := c.git(ctx, j)
+	var run *runError
+	if errors.As(err, &run) {
+		return out, fmt.Errorf("%w: %w", errBroken, err)
+	}
+	return out, err
+}
+
+// kept are the variables of our own environment that git may see: how to
+// find programs, proxies and certificates, and nothing else.
+var kept = []string{"PATH", "TMPDIR", "TMP", "TEMP", "SYSTEMROOT",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "CURL_CA_BUNDLE"}
+
+// environment is everything that git gets to know: no configuration of the
+// machine or the user, no prompts, only protocols that are allowed.
+func (c *clone) environment(remote bool) []string {
+	protocols := "https:http"
+	if c.m.cfg.AllowFile {
+		protocols += ":file"
+	}
+	env := []string{
+		"GIT_CEILING_DIRECTORIES=" + filepath.Dir(c.m.cfg.Dir), "HOME=" + c.m.cfg.Dir, "XDG_CONFIG_HOME=" + c.m.cfg.Dir, "LC_ALL=C", "TZ=UTC",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_ALLOW_PROTOCOL=" + protocols,
+		"GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0",
+		"GIT_AUTHOR_NAME=" + c.m.cfg.Name, "GIT_AUTHOR_EMAIL=" + c.m.cfg.Email,
+		"GIT_COMMITTER_NAME=" + c.m.cfg.Name, "GIT_COMMITTER_EMAIL=" + c.m.cfg.Email,
+	}
+	for _, name := range kept {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	config := [][2]string{
+		{"core.hooksPath", os.DevNull}, {"core.attributesFile", os.DevNull}, {"core.fsmonitor", "false"},
+		{"credential.helper", ""}, {"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"},
+		{"push.recurseSubmodules", "no"}, {"log.showSignature", "false"}, {"core.quotePath", "false"},
+		{"advice.pushUpdateRejected", "false"}, {"http.lowSpeedLimit", "1"}, {"http.lowSpeedTime", "60"},
+	}
+	if remote {
+		config = append(config, [2]string{"remote.origin.url", c.src.URL})
+		if c.src.Token != "" {
+			// For this host only, so that a redirect does not carry it away.
+			config = append(config, [2]string{"http." + origin(c.src.URL) + "/.extraHeader", "Authorization: Basic " + c.basic()})
+		}
+	}
+	env = append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(len(config)))
+	for i, kv := range config {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
+	}
+	return env
+}
+
+func (c *clone) basic() string {
+	return base64.StdEncoding.EncodeToString([]byte("x-access-token:" + c.src.Token))
+}
+
+// origin is the scheme and host of an address.
+func origin(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}
+
+// scrub takes the token out of what git says, should it ever say it.
+func (c *clone) scrub(text string) string {
+	if c.src.Token == "" {
+		return text
+	}
+	return strings.NewReplacer(c.src.Token, "[token]", c.basic(), "[token]").Replace(text)
+}
+
+// bounded keeps the first bytes written to it and calls stop at the first
+// byte too many, if there is a stop; else it drops the rest.
+type bounded struct {
+	buf  bytes.Buffer // not embedded: io.Copy would find its ReadFrom
+	max  int
+	over bool
+	stop func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.max - b.buf.Len()
+	if len(p) <= room {
+		return b.buf.Write(p)
+	}
+	b.buf.Write(p[:max(room, 0)])
+	if b.stop != nil && !b.over {
+		b.over = true
+		b.stop()
+	}
+	return len(p), nil
+}
+
+// RemoteError is git's report of an HTTP status that the host answered with.
+type RemoteError struct {
+	Status int
+	Text   string // what git and the host said
+}
+
+// Error is the status and what was said.
+func (e *RemoteError) Error() string {
+	return fmt.Sprintf("git got HTTP %d: %s", e.Status, strings.TrimSpace(e.Text))
+}
+
+var httpStatus = regexp.MustCompile(`returned error: (\d{3})`)
+
+// remoteError sorts a failure of a run that talked to the host. The words are
+// those of git's own client in the C locale, not the host's.
+func (c *clone) remoteError(err error) error {
+	var run *runError
+	if !errors.As(err, &run) {
+		return err
+	}
+	status := 0
+	switch found := httpStatus.FindStringSubmatch(run.stderr); {
+	case found != nil:
+		status, _ = strconv.Atoi(found[1])
+	case strings.Contains(run.stderr, "fatal: Authentication failed"), strings.Contains(run.stderr, "fatal: could not read Username"):
+		status = 401
+	case strings.Contains(run.stderr, "fatal: repository '") && strings.Contains(run.stderr, "' not found"):
+		status = 404
+	}
+	remote := &RemoteError{Status: status, Text: run.stderr}
+	switch status {
+	case 0:
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	case 401:
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the host does not accept the App's token for git", Err: remote}
+	case 403:
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not use git on " + c.src.Repo.String() + "; it needs the permission contents: write", Err: remote}
+	case 404:
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: c.src.Repo.String() + " cannot be reached with git; the App needs to be installed on it with the permission contents: write", Err: remote}
+	default:
+		return fmt.Errorf("%w: %w", errUnreachable, remote)
+	}
+}
+
+// reachable asks the host for anything at all.
+func (c *clone) reachable(ctx context.Context) error {
+	_, err := c.git(ctx, job{remote: true, outside: true, args: []string{"ls-remote", "--quiet", "origin", "HEAD"}})
+	return c.remoteError(err)
+}

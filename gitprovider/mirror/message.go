@@ -1,0 +1,169 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"signalbox/queue"
+)
+
+// maxTitle is how much of a title a commit's first line takes, in characters.
+const maxTitle = 256
+
+// Title is the first line of the commit that a step becomes. The text of a
+// pull request is inert in it: one line of valid UTF-8 that begins neither a
+// comment nor a trailer, mentions nobody and hides nothing.
+func Title(method queue.MergeMethod, s queue.StepSpec) string {
+	if given := inert(s.CommitTitle); given != "" {
+		return fmt.Sprintf("%s (#%d)", given, s.PR)
+	}
+	title := inert(s.Title)
+	switch {
+	case title == "":
+		return fmt.Sprintf("Merge pull request #%d", s.PR)
+	case method == queue.MergeCommit:
+		return fmt.Sprintf("Merge pull request #%d: %s", s.PR, title)
+	default:
+		return fmt.Sprintf("%s (#%d)", title, s.PR)
+	}
+}
+
+var (
+	htmlComment  = regexp.MustCompile(`(?s)<!--.*?(?:-->|$)`)
+	mention      = regexp.MustCompile(`(^|[^\pL\pN_.+/-])@([\pL\pN])`)
+	looksTrailer = regexp.MustCompile(`(?i)^[a-z][a-z-]*-by\s*:`)
+)
+
+// inert turns a title into harmless text of at most maxTitle characters. A
+// mention keeps its letters and gets an invisible character behind the @, so
+// that nobody is called up each time the commit is seen in another place.
+func inert(text string) string {
+	text = htmlComment.ReplaceAllString(strings.ToValidUTF8(text, "�"), " ")
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
+			return -1 // they would show the text in another order than it is in
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	text = mention.ReplaceAllString(text, "${1}@\u200b${2}")
+	if strings.HasPrefix(text, "#") || looksTrailer.MatchString(text) {
+		text = "PR: " + text
+	}
+	if utf8.RuneCountInString(text) > maxTitle {
+		text = string([]rune(text)[:maxTitle-1]) + "…"
+	}
+	return text
+}
+
+// person makes a name that git takes: no angle brackets, no control
+// characters, and not empty unless it was.
+func person(name string) string { return field(name, 256) }
+
+// address does the same for an e-mail address.
+func address(email string) string { return strings.ReplaceAll(field(email, 320), " ", "") }
+
+func field(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '<', r == '>', unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+	// Git itself cuts these off at both ends, and nothing may be left of it.
+	text = strings.Trim(strings.Join(strings.Fields(text), " "), ".,:;\"\\' ")
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most])
+	}
+	return text
+}
+
+var coAuthor = regexp.MustCompile(`(?im)^co-authored-by:[ \t]*([^<>\n]*?)[ \t]*<([^<>\n]+)>[ \t]*$`)
+
+// credit says who wrote a squashed pull request: its author, with name and
+// address from one identity, and everybody else who wrote a commit or stands
+// in one as a co-author, each once. mine tells the author's addresses.
+func credit(author queue.Actor, host string, commits []Commit, mine func(email string) bool) (identity, []identity) {
+	var all []identity
+	for _, c := range commits {
+		all = append(all, c.author)
+		for _, m := range coAuthor.FindAllStringSubmatch(c.Message, -1) {
+			all = append(all, identity{m[1], m[2]})
+		}
+	}
+	me := identity{author.Login, noReply(author, host)}
+	if author.Login == "" && len(all) > 0 {
+		me = all[0] // a deleted account: whoever wrote the first commit
+	}
+	for _, p := range all {
+		if mine(strings.ToLower(p.email)) && person(p.name) != "" {
+			me = p
+			break
+		}
+	}
+	seen := map[string]bool{strings.ToLower(me.email): true}
+	var others []identity
+	for _, p := range all {
+		email := strings.ToLower(p.email)
+		if seen[email] || mine(email) || person(p.name) == "" || address(p.email) == "" {
+			continue
+		}
+		seen[email] = true
+		others = append(others, p)
+	}
+	return me, others
+}
+
+// noReply is the address under which the host knows somebody without telling
+// their own.
+func noReply(a queue.Actor, host string) string {
+	if a.Login == "" {
+		return ""
+	}
+	if a.ID == 0 {
+		return a.Login + "@users.noreply." + host
+	}
+	return fmt.Sprintf("%d+%s@users.noreply.%s", a.ID, a.Login, host)
+}
+
+// noReplies are all forms of that address, in lower case.
+func noReplies(a queue.Actor, host string) []string {
+	if a.Login == "" {
+		return nil
+	}
+	return []string{strings.ToLower(noReply(a, host)), strings.ToLower(a.Login + "@users.noreply." + host)}
+}
+
+// squashMessage is the message of a squashed pull request and its author.
+func (c *clone) squashMessage(ctx context.Context, s queue.StepSpec, commits []Commit) (string, identity, error) {
+	host, _, _ := strings.Cut(c.src.Repo.Host, ":")
+	mine := noReplies(s.Author, host)
+	known := slices.ContainsFunc(commits, func(k Commit) bool { return slices.Contains(mine, strings.ToLower(k.author.email)) })
+	if !known && len(commits) > 0 && c.src.Emails != nil && s.Author.Login != "" {
+		more, err := c.src.Emails(ctx, s.PR)
+		if err != nil {
+			return "", identity{}, fmt.Errorf("find the author of pull request %d: %w", s.PR, err)
+		}
+		mine = append(mine, more...)
+	}
+	author, others := credit(s.Author, host, commits, func(email string) bool { return slices.Contains(mine, email) })
+	message := Title(queue.Squash, s) + "\n"
+	for i, p := range others {
+		if i == 0 {
+			message += "\n"
+		}
+		message += fmt.Sprintf("Co-authored-by: %s <%s>\n", person(p.name), address(p.email))
+	}
+	return message, author, nil
+}
