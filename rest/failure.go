@@ -32,6 +32,7 @@ const (
 	CodeTestRunNotFound      = "TEST_RUN_NOT_FOUND"       // 404
 	CodeHostUnavailable      = "GIT_HOST_UNAVAILABLE"     // 503: nothing was stored
 	CodeNotDecided           = "NOT_DECIDED_IN_TIME"      // 503: it may yet be done
+	CodeUnavailable          = "SERVICE_UNAVAILABLE"      // 503: our storage is not there
 	CodeInternal             = "INTERNAL_ERROR"           // 500
 )
 
@@ -130,13 +131,16 @@ func failureOf(err error) *failure {
 	if errors.As(err, &known) {
 		return known
 	}
-	if errors.Is(err, context.Canceled) { // the caller has gone, or we are stopping
-		return &failure{status: http.StatusServiceUnavailable, code: CodeInternal, retry: 5 * time.Second, cause: err,
-			message: "The request was given up."}
+	unavailable := func(message string) *failure {
+		return &failure{status: http.StatusServiceUnavailable, code: CodeUnavailable, retry: 5 * time.Second, cause: err, message: message}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &failure{status: http.StatusServiceUnavailable, code: CodeInternal, retry: 5 * time.Second, cause: err,
-			message: "The request took too long."}
+	switch {
+	case errors.Is(err, context.Canceled): // the caller has gone, or we are stopping
+		return unavailable("The request was given up.")
+	case errors.Is(err, context.DeadlineExceeded):
+		return unavailable("The request took too long.")
+	case errors.Is(err, queue.ErrUnavailable):
+		return unavailable("The service cannot reach its storage at the moment. Try again.")
 	}
 	return &failure{status: http.StatusInternalServerError, code: CodeInternal, cause: err,
 		message: "Something went wrong on our side."}

@@ -1,0 +1,55 @@
+package rest
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Whatever body is sent to an endpoint, the answer is one that the contract
+// has, in JSON, and never a 500.
+
+func FuzzCreateQueue(f *testing.F)       { fuzzEndpoint(f, "/v1/createQueue", `{@main,"concurrency":2}`) }
+func FuzzUpdateQueue(f *testing.F)       { fuzzEndpoint(f, "/v1/updateQueue", settingsSeed) }
+func FuzzDeleteQueue(f *testing.F)       { fuzzEndpoint(f, "/v1/deleteQueue", `{@main}`) }
+func FuzzGetQueue(f *testing.F)          { fuzzEndpoint(f, "/v1/getQueue", `{@main}`) }
+func FuzzSubmitPullRequest(f *testing.F) { fuzzEndpoint(f, "/v1/submitPullRequest", submitSeed) }
+func FuzzCancelPullRequest(f *testing.F) { fuzzEndpoint(f, "/v1/cancelPullRequest", submitSeed) }
+func FuzzRestartTestsOnPullRequest(f *testing.F) {
+	fuzzEndpoint(f, "/v1/restartTestsOnPullRequest", submitSeed)
+}
+func FuzzGetSubmittedPullRequest(f *testing.F) {
+	fuzzEndpoint(f, "/v1/getSubmittedPullRequest", submitSeed)
+}
+func FuzzGetMergeQueueTestingDetails(f *testing.F) {
+	fuzzEndpoint(f, "/v1/getMergeQueueTestingDetails", `{@main,"testRunId":"x-bisection"}`)
+}
+
+const (
+	submitSeed   = `{@main,"pr":{"number":"12"},"priority":"HIGH","noBatch":true}`
+	settingsSeed = `{@main,"state":"PAUSED","pendingFailureDepth":null,"requiredStatuses":["a","b"],"deleteRequiredStatuses":false,
+"mergeMethod":"rebase","landingMode":"exact","mode":"parallel","enqueueingLabel":"x","notReadyTimeoutHours":0,"batchingMinSize":4}`
+)
+
+func fuzzEndpoint(f *testing.F, path, seed string) {
+	seed = strings.ReplaceAll(seed, "@main", mainQueue)
+	f.Add([]byte(seed))
+	f.Add([]byte(strings.ReplaceAll(seed, `"app"`, `"\u0000"`)))
+	f.Add([]byte(`{"repo":{"host":7},"targetBranch":null,"pr":{"number":1e9999}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := newWorld(t, nil)
+		runCommands(w)
+		r := httptest.NewRequest("POST", path, strings.NewReader(string(body)))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Api-Token", "admin")
+		got := w.send(r)
+		if !slices.Contains([]int{200, 400, 404, 409}, got.Code) {
+			t.Errorf("%q: %d %s", body, got.Code, got.Body)
+		}
+		if !json.Valid(got.Body.Bytes()) {
+			t.Errorf("%q: the answer is not JSON: %s", body, got.Body)
+		}
+	})
+}

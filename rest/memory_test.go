@@ -1,0 +1,287 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/account"
+	"signalbox/queue"
+)
+
+// memory is a Store without a database: the queues are whole snapshots, and
+// the real engine core decides on them. It lets scripts look at the API alone.
+type memory struct {
+	mu     sync.Mutex
+	tokens map[[32]byte]account.Token
+	repos  []*memoryRepo
+	queues []*memoryQueue
+	now    func() time.Time
+
+	broken  error // what every call answers, for a database that is down
+	stopped bool  // nobody decides: wishes wait until their time is over
+	facts   int64
+}
+
+type memoryRepo struct {
+	queue.Repo
+	org int64
+}
+
+type memoryQueue struct {
+	*queue.Snapshot
+	org     int64
+	actions []queue.Action // asked for and not performed
+}
+
+func (m *memory) Token(_ context.Context, hash [32]byte, _ time.Time) (account.Token, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t, ok := m.tokens[hash]; ok {
+		return t, m.broken
+	}
+	return account.Token{}, cmpErr(m.broken, queue.ErrNotFound)
+}
+
+func (m *memory) Repository(_ context.Context, org int64, host, owner, name string) (queue.Repo, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.repo(host, owner, name); r != nil && r.org == org {
+		return r.Repo, nil
+	}
+	return queue.Repo{}, queue.ErrNotFound
+}
+
+func (m *memory) repo(host, owner, name string) *memoryRepo {
+	for _, r := range m.repos {
+		if strings.EqualFold(r.Host, host) && strings.EqualFold(r.Owner, owner) && strings.EqualFold(r.Name, name) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (m *memory) FindQueue(_ context.Context, org int64, host, owner, name, branch string) (queue.Queue, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if q := m.find(org, host, owner, name, branch); q != nil {
+		return q.Queue, m.broken
+	}
+	return queue.Queue{}, cmpErr(m.broken, queue.ErrNotFound)
+}
+
+func (m *memory) find(org int64, host, owner, name, branch string) *memoryQueue {
+	r := m.repo(host, owner, name)
+	for _, q := range m.queues {
+		if r != nil && q.org == org && q.Queue.Repo.ID == r.ID && q.Queue.Branch == branch {
+			q.Queue.Repo = r.Repo
+			return q
+		}
+	}
+	return nil
+}
+
+func (m *memory) CreateQueue(_ context.Context, org int64, host, owner, name, branch string, settings queue.Settings, now time.Time) (queue.Queue, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken != nil {
+		return queue.Queue{}, m.broken
+	}
+	r := m.repo(host, owner, name)
+	switch {
+	case r == nil:
+		r = &memoryRepo{queue.Repo{ID: queue.RepoID(len(m.repos) + 1), Host: host, Owner: owner, Name: name}, org}
+		m.repos = append(m.repos, r)
+	case r.org != org:
+		return queue.Queue{}, queue.ErrNotFound
+	case m.find(org, host, owner, name, branch) != nil:
+		return queue.Queue{}, queue.ErrExists
+	}
+	id := queue.ID(len(m.queues) + 1)
+	q := queue.Queue{
+		ID: id, Key: fmt.Sprintf("00000000-0000-4000-8000-%012d", id), Repo: r.Repo,
+		Branch: branch, State: queue.Running, Settings: settings, CreatedAt: now,
+	}
+	m.queues = append(m.queues, &memoryQueue{Snapshot: queue.NewSnapshot(q), org: org})
+	return q, nil
+}
+
+func (m *memory) DeleteQueue(_ context.Context, org int64, host, owner, name, branch string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.find(org, host, owner, name, branch)
+	if q == nil || m.broken != nil {
+		return cmpErr(m.broken, queue.ErrNotFound)
+	}
+	if len(q.active()) > 0 {
+		return queue.ErrNotEmpty
+	}
+	m.queues = slices.DeleteFunc(m.queues, func(o *memoryQueue) bool { return o == q })
+	return nil
+}
+
+// active lists the active entries: the line, pending, not ready.
+func (q *memoryQueue) active() []queue.Entry {
+	var out []queue.Entry
+	for _, g := range q.Line {
+		for _, id := range q.Groups[g].Members {
+			out = append(out, *q.Entries[id])
+		}
+	}
+	var rest []*queue.Entry
+	for _, e := range q.Entries {
+		if e.Active() && e.Group == 0 {
+			rest = append(rest, e)
+		}
+	}
+	slices.SortFunc(rest, func(a, b *queue.Entry) int {
+		if a.State != b.State {
+			return strings.Compare(string(b.State), string(a.State)) // pending, not_ready
+		}
+		return queue.Compare(a, b)
+	})
+	for _, e := range rest {
+		out = append(out, *e)
+	}
+	return out
+}
+
+func (m *memory) byID(id queue.ID) *memoryQueue {
+	for _, q := range m.queues {
+		if q.Queue.ID == id {
+			return q
+		}
+	}
+	return nil
+}
+
+func (m *memory) Enqueued(_ context.Context, id queue.ID) ([]queue.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.byID(id)
+	if q == nil {
+		return nil, queue.ErrNotFound
+	}
+	return q.active(), nil
+}
+
+func (m *memory) Entry(_ context.Context, id queue.ID, pr int64) (queue.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if q := m.byID(id); q != nil {
+		if e := q.ByPR(pr); e != nil {
+			return *e, nil
+		}
+	}
+	return queue.Entry{}, queue.ErrNotFound
+}
+
+func (m *memory) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.byID(id)
+	if q == nil {
+		return nil, queue.ErrNotFound
+	}
+	return q.Snapshot, nil
+}
+
+func (m *memory) Run(_ context.Context, id queue.ID, run queue.RunID) (queue.Run, []queue.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.byID(id)
+	if q == nil || q.Runs[run] == nil {
+		return queue.Run{}, nil, queue.ErrNotFound
+	}
+	r := *q.Runs[run]
+	var entries []queue.Entry
+	for _, step := range r.Chain {
+		entries = append(entries, *q.Entries[step.Entry])
+	}
+	return r, entries, nil
+}
+
+func (m *memory) Wish(ctx context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		<-ctx.Done()
+		return queue.Answer{}, fmt.Errorf("wait for a decision: %w", ctx.Err())
+	}
+	q := m.byID(id)
+	if q == nil {
+		return queue.Answer{}, queue.ErrNotFound
+	}
+	return m.decide(q, fact), nil
+}
+
+// decide folds one fact into a queue and keeps the actions that came of it.
+func (m *memory) decide(q *memoryQueue, fact queue.Fact) queue.Answer {
+	m.facts++
+	plan := queue.Reconcile(q.Snapshot, []queue.Received{{ID: m.facts, Fact: fact}}, m.now())
+	q.actions = append(q.actions, plan.Actions...)
+	return plan.Answers[m.facts]
+}
+
+func (m *memory) Connect(_ context.Context, c account.Connection) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, added := range c.Added {
+		r := m.repo(added.Host, added.Owner, added.Name)
+		if r == nil {
+			return errors.New("memory: connect what nobody made a queue for")
+		}
+		r.HostID, r.Installation = added.HostID, c.Installation.ID
+	}
+	return nil
+}
+
+func cmpErr(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fakeHost is the Git host of a script.
+type fakeHost struct {
+	mu        sync.Mutex
+	pulls     map[int64]queue.PullRequest
+	mergeable map[int64]queue.Mergeability
+	installed map[string]string // owner/name → owner whose installation it is
+	down      bool
+}
+
+var errGone = errors.New("gone")
+
+func (h *fakeHost) PullRequest(_ context.Context, _ queue.Repo, number int64) (queue.PullRequestSeen, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return queue.PullRequestSeen{}, errors.New("dial tcp 10.1.2.3:443: connection refused")
+	}
+	pr, ok := h.pulls[number]
+	if !ok {
+		return queue.PullRequestSeen{}, fmt.Errorf("pull request: %w", errGone)
+	}
+	return queue.PullRequestSeen{PullRequest: pr, Read: true}, nil
+}
+
+func (h *fakeHost) Find(_ context.Context, host, owner, name string) (queue.Repo, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return queue.Repo{}, errors.New("dial tcp 10.1.2.3:443: connection refused")
+	}
+	account, ok := h.installed[owner+"/"+name]
+	if !ok {
+		return queue.Repo{}, fmt.Errorf("repository: %w", errGone)
+	}
+	return queue.Repo{Host: host, Owner: account, Name: name, HostID: 77, Installation: 7}, nil
+}
