@@ -17,6 +17,10 @@ import (
 // errMissing is returned for an object or a name that a repository has not.
 var errMissing = errors.New("no such git object")
 
+// errRefs is returned when git refuses to move refs: their values are not the
+// expected ones, or their names cannot stand beside others.
+var errRefs = errors.New("refs not updated")
+
 // errClosed is returned for work that arrives after a repository was closed.
 var errClosed = errors.New("repository is closed")
 
@@ -204,7 +208,7 @@ func (p *coprocess) updateRefs(updates []refUpdate) error {
 	for _, want := range []string{"start: ok\n", "commit: ok\n"} {
 		line, err := p.out.ReadString('\n')
 		if err != nil || line != want {
-			return fmt.Errorf("update refs: %s", p.stop())
+			return fmt.Errorf("%w: %s", errRefs, p.stop())
 		}
 	}
 	return nil

@@ -109,7 +109,11 @@ func (c *call) moveByAPI(change refChange) error {
 			return invalid("Repository rule violations found\n\n%s\n\n", strings.ReplaceAll(strings.Join(why, "\n\n"), classicMark, ""))
 		}
 	}
-	return c.s.moveRefs(c.r.Context(), c.repo, c.who.account, change)
+	err := c.s.moveRefs(c.r.Context(), c.repo, c.who.account, change)
+	if errors.Is(err, errRefs) {
+		return invalid("Reference update failed")
+	}
+	return err
 }
 
 func (c *call) createRef() (any, error) {
