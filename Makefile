@@ -1,0 +1,35 @@
+# What people do here. The programs needed are Go, git and, for Postgres,
+# nothing: it is found on the machine or fetched.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -X main.version=$(VERSION)
+FUZZTIME ?= 5s
+
+.PHONY: demo test race lint fuzz-short build
+
+demo: ## show the whole thing on this machine, until stopped
+	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
+
+test: ## everything, with a Postgres of its own
+	$(GO) test ./...
+
+race: ## everything once more, with the race detector
+	$(GO) test -race ./...
+
+lint: ## vet, formatting, staticcheck
+	$(GO) vet ./...
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt these:"; echo "$$unformatted"; exit 1; fi
+	$(GO) tool staticcheck ./...
+
+fuzz-short: ## each fuzz test for a few seconds
+	@grep -rlE '^func Fuzz[A-Z]' --include='*_test.go' . | while read -r file; do \
+	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
+	    echo "$$(dirname "$$file") $$name"; \
+	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	  done; \
+	done
+
+build: ## bin/signalbox
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/signalbox ./cmd/signalbox

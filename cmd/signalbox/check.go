@@ -1,0 +1,266 @@
+package main
+
+import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/lib/pq"
+)
+
+// config is what settings mean, once they have been checked.
+type config struct {
+	storageConfig
+	listen        string
+	metricsListen string // "" = no metrics
+	baseURL       string
+	githubURL     string // web and git address, without a slash at the end
+	githubAPIURL  string // with a slash at the end
+	host          string // of repositories, in lower case
+	appID         int64
+	appKey        []byte // PEM
+	webhookSecret []byte
+	prefixes      []string
+	bots          []string
+	rate          float64 // negative = no limit
+	burst         int
+	deciders      int
+	log           *slog.Logger
+}
+
+// storageConfig is what a sub-command that only uses the database needs.
+type storageConfig struct {
+	databaseURL string // "" = a private Postgres
+	dataDir     string
+	connections int
+}
+
+// maxSecretFile bounds a file that holds one secret, in bytes.
+const maxSecretFile = 64 << 10
+
+// checker collects what is wrong with the settings.
+type checker struct {
+	problems []error
+}
+
+func (c *checker) wrong(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Errorf(format, args...))
+}
+
+// check reads the settings of a server. Its error names everything that is
+// wrong, each with what to do about it.
+func (s settings) check(log *slog.Logger) (config, error) {
+	c := &checker{}
+	cfg := config{
+		storageConfig: c.storage(s.storage),
+		listen:        c.address("listen", s.Listen),
+		baseURL:       c.url("base-url", s.BaseURL),
+		prefixes:      list(s.CommandPrefixes),
+		bots:          list(s.AllowedBots),
+		rate:          float64(c.number("api-rate", s.APIRate, 0, 1e6)),
+		burst:         int(c.number("api-burst", s.APIBurst, 1, 1e6)),
+		deciders:      int(c.number("deciders", s.Deciders, 1, 64)),
+		log:           log,
+	}
+	if cfg.rate == 0 {
+		cfg.rate = -1
+	}
+	if s.MetricsListen != "off" && s.MetricsListen != "" {
+		cfg.metricsListen = c.address("metrics-listen", s.MetricsListen)
+		if cfg.metricsListen == cfg.listen && !strings.HasSuffix(cfg.listen, ":0") {
+			c.wrong("metrics-listen and listen are both %s: give the metrics an address of their own, or \"off\"", s.Listen)
+		}
+	}
+	for _, p := range cfg.prefixes {
+		if strings.ContainsAny(p, " \t\r\n") {
+			c.wrong("command-prefixes: %q is not one word", p)
+		}
+	}
+	c.github(s.github, &cfg)
+	if err := errors.Join(c.problems...); err != nil {
+		return config{}, err
+	}
+	return cfg, nil
+}
+
+// checkStorage reads only what says where the database is.
+func (s storage) checkStorage() (storageConfig, error) {
+	c := &checker{}
+	cfg := c.storage(s)
+	return cfg, errors.Join(c.problems...)
+}
+
+func (c *checker) storage(s storage) storageConfig {
+	cfg := storageConfig{
+		dataDir:     s.DataDir,
+		connections: int(c.number("database-connections", s.DatabaseConns, 4, 1000)),
+		databaseURL: c.secret("database-url", "DATABASE_URL", s.DatabaseURL, s.DatabaseURLFile),
+	}
+	if cfg.dataDir == "" {
+		c.wrong("data-dir is empty: name a directory that this program may write to")
+	}
+	if cfg.databaseURL != "" {
+		if _, err := pq.NewConfig(cfg.databaseURL); err != nil {
+			// The cause may quote the password.
+			c.wrong("database-url is no address of a Postgres: it should look like postgres://user:password@host:5432/database")
+		}
+	}
+	return cfg
+}
+
+// github reads what says which host and which App. With nothing of the App
+// set, the problem is one and its cure is to make an App.
+func (c *checker) github(s github, cfg *config) {
+	cfg.githubURL = c.url("github-url", s.GitHubURL)
+	if web, err := url.Parse(cfg.githubURL); err == nil && cfg.githubURL != "" {
+		cfg.host = strings.ToLower(web.Host)
+		cfg.githubAPIURL = cfg.githubURL + "/api/v3/"
+		if cfg.host == "github.com" || cfg.host == "www.github.com" {
+			cfg.host, cfg.githubURL, cfg.githubAPIURL = "github.com", "https://github.com", "https://api.github.com/"
+		}
+	}
+	if s.GitHubAPIURL != "" {
+		cfg.githubAPIURL = c.url("github-api-url", s.GitHubAPIURL) + "/"
+	}
+	if s.Host != "" {
+		cfg.host = strings.ToLower(s.Host)
+		if strings.ContainsAny(cfg.host, "/ \t\r\n") {
+			c.wrong("host is %q: give the name alone, such as github.example.com", s.Host)
+		}
+	}
+	if s.AppID == "" && s.AppPrivateKey == "" && s.AppPrivateKeyFile == "" && s.WebhookSecret == "" && s.WebhookSecretFile == "" {
+		c.wrong("no GitHub App is configured. Make one from app.yml (README.md says how) and set SIGNALBOX_APP_ID, " +
+			"SIGNALBOX_APP_PRIVATE_KEY_FILE and SIGNALBOX_WEBHOOK_SECRET_FILE. To try Signalbox without GitHub, run: signalbox demo")
+		return
+	}
+	if s.AppID == "" {
+		c.wrong("app-id is missing: set SIGNALBOX_APP_ID to the number on the App's settings page")
+	} else {
+		cfg.appID = c.number("app-id", s.AppID, 1, 1<<62)
+	}
+	cfg.appKey = []byte(c.secret("app-private-key", "SIGNALBOX_APP_PRIVATE_KEY", s.AppPrivateKey, s.AppPrivateKeyFile))
+	if len(cfg.appKey) > 0 {
+		if err := checkKey(cfg.appKey); err != nil {
+			c.wrong("app-private-key: %w: make a new key on the App's settings page, and give the downloaded .pem file as it is", err)
+		}
+	} else if s.AppPrivateKeyFile == "" {
+		c.wrong("app-private-key is missing: set SIGNALBOX_APP_PRIVATE_KEY_FILE to the .pem file from the App's settings page")
+	}
+	cfg.webhookSecret = []byte(c.secret("webhook-secret", "SIGNALBOX_WEBHOOK_SECRET", s.WebhookSecret, s.WebhookSecretFile))
+	if len(cfg.webhookSecret) == 0 && s.WebhookSecretFile == "" {
+		c.wrong("webhook-secret is missing: set SIGNALBOX_WEBHOOK_SECRET to the secret of the App's webhook. Without it anybody could merge anything")
+	}
+}
+
+// secret is a value that stands in the environment or in a file. It never
+// becomes part of a message.
+func (c *checker) secret(name, variable, value, file string) string {
+	switch {
+	case file == "":
+		return value
+	case value != "":
+		c.wrong("%s and %s-file are both set: %s and %s_FILE exclude each other", name, name, variable, variable)
+		return value
+	}
+	text, err := readSmall(file)
+	if err != nil {
+		c.wrong("%s-file: %w", name, err)
+		return ""
+	}
+	text = strings.TrimSpace(text)
+	if text == "" {
+		c.wrong("%s-file: %s is empty", name, file)
+	}
+	return text
+}
+
+func readSmall(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	if info.Size() > maxSecretFile {
+		return "", fmt.Errorf("%s is larger than %d KiB, so it is not the file that was meant", path, maxSecretFile>>10)
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
+}
+
+// checkKey reports why a text is no private key of a GitHub App.
+func checkKey(text []byte) error {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return errors.New("this is not a private key in PEM form (-----BEGIN RSA PRIVATE KEY-----)")
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return nil
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("the %s in it cannot be read", strings.ToLower(block.Type))
+	}
+	if _, ok := key.(*rsa.PrivateKey); !ok {
+		return errors.New("it is not an RSA key")
+	}
+	return nil
+}
+
+// address is a place to listen.
+func (c *checker) address(name, text string) string {
+	_, port, err := net.SplitHostPort(text)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		c.wrong("%s is %q: give an address and a port, such as :8080 or 127.0.0.1:8080", name, text)
+	}
+	return text
+}
+
+// url is a web address without a slash at the end; "" stays "".
+func (c *checker) url(name, text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		c.wrong("%s is %q: give an address such as https://github.example.com", name, text)
+		return ""
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		c.wrong("%s must be an address alone, without a user, query or fragment", name)
+		return ""
+	}
+	return strings.TrimRight(text, "/")
+}
+
+func (c *checker) number(name, text string, least, most int64) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		c.wrong("%s is %q: give a whole number from %d to %d", name, text, least, most)
+		return least
+	}
+	return n
+}
+
+// list reads words separated by commas.
+func list(text string) []string {
+	var words []string
+	for _, w := range strings.Split(text, ",") {
+		if w = strings.TrimSpace(w); w != "" {
+			words = append(words, w)
+		}
+	}
+	return words
+}

@@ -1,0 +1,24 @@
+// Command signalbox is a merge queue for GitHub: it tests pull requests as
+// they will land, and lands exactly what passed. README.md is its manual;
+// "signalbox help" lists the sub-commands and every setting.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// The first signal asks us to stop; a second one ends us at once.
+	context.AfterFunc(ctx, stop)
+	err := run(ctx, os.Args[1:], console{out: os.Stdout, err: os.Stderr})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, explain(err))
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+// settings are all settings of the server, as text: every field is a flag, an
+// environment variable and a line of help, and README.md lists them. They stay
+// text until [settings.check] reads them, so that all mistakes are reported
+// together and not one at each start.
+type settings struct {
+	storage
+	github
+	logging
+
+	Listen        string `default:":8080" env:"SIGNALBOX_LISTEN" help:"Address to listen on for webhooks, the API and the pages."`
+	MetricsListen string `default:"127.0.0.1:9090" env:"SIGNALBOX_METRICS_LISTEN" help:"Address to serve GET /metrics on, without a token; \"off\" for none."`
+	BaseURL       string `env:"SIGNALBOX_BASE_URL" help:"Where people reach this server, such as https://signalbox.example.com. Links that are posted on pull requests begin with it; without it they are left out."`
+
+	CommandPrefixes string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
+	AllowedBots     string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
+	APIRate         string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
+	APIBurst        string `name:"api-burst" default:"200" env:"SIGNALBOX_API_BURST" help:"Requests that one API token may make at once."`
+	Deciders        string `default:"2" env:"SIGNALBOX_DECIDERS" help:"How many queues are decided on at once."`
+}
+
+// storage says where everything is kept.
+type storage struct {
+	DatabaseURL     string `env:"SIGNALBOX_DATABASE_URL,DATABASE_URL" help:"Postgres 14 or newer, such as postgres://signalbox:secret@db/signalbox. Without it a private Postgres is started under the data directory."`
+	DatabaseURLFile string `name:"database-url-file" env:"SIGNALBOX_DATABASE_URL_FILE" help:"File that holds the database URL."`
+	DatabaseConns   string `name:"database-connections" default:"20" env:"SIGNALBOX_DATABASE_CONNECTIONS" help:"Connections to Postgres that one copy of the program opens at most. A few more listen and work jobs."`
+	DataDir         string `default:"data" env:"SIGNALBOX_DATA_DIR" help:"Directory for Git mirrors, which can be lost, and for the private Postgres, which cannot."`
+}
+
+// github says which Git host to work on, and as which App.
+type github struct {
+	GitHubURL         string `name:"github-url" default:"https://github.com" env:"SIGNALBOX_GITHUB_URL" help:"Web address of GitHub or of a GitHub Enterprise Server, such as https://github.example.com."`
+	GitHubAPIURL      string `name:"github-api-url" env:"SIGNALBOX_GITHUB_API_URL" help:"Address of its REST API. Default: https://api.github.com, or /api/v3 on an Enterprise Server."`
+	Host              string `env:"SIGNALBOX_HOST" help:"Name of the Git host in repo.host of API requests. Default: the host of the GitHub URL."`
+	AppID             string `name:"app-id" env:"SIGNALBOX_APP_ID" help:"Number of the GitHub App."`
+	AppPrivateKey     string `name:"app-private-key" env:"SIGNALBOX_APP_PRIVATE_KEY" help:"Private key of the GitHub App, in PEM form. Better in a file: see the next setting."`
+	AppPrivateKeyFile string `name:"app-private-key-file" env:"SIGNALBOX_APP_PRIVATE_KEY_FILE" help:"File that holds the private key."`
+	WebhookSecret     string `name:"webhook-secret" env:"SIGNALBOX_WEBHOOK_SECRET" help:"Secret that the GitHub App signs its webhooks with."`
+	WebhookSecretFile string `name:"webhook-secret-file" env:"SIGNALBOX_WEBHOOK_SECRET_FILE" help:"File that holds the webhook secret."`
+}
+
+// logging says what is logged, and how. The log goes to standard error.
+type logging struct {
+	LogLevel  string `default:"info" env:"SIGNALBOX_LOG_LEVEL" help:"debug, info, warn or error."`
+	LogFormat string `default:"text" env:"SIGNALBOX_LOG_FORMAT" help:"text or json."`
+}
