@@ -67,6 +67,11 @@ type Land struct {
 	// Expect is the commit the target must be at.
 	Expect string     `json:"expect"`
 	Steps  []StepSpec `json:"steps"` // in order, as tested
+	// Recompute: other lanes landed since the steps were tested, so their
+	// commits and trees do not extend the target. The tree to expect of each
+	// is that of the merge computed on the target; one that does not merge
+	// is TroubleConflict.
+	Recompute bool `json:"recompute,omitempty"`
 	// Drafts are the draft pull requests of the runs whose tips become
 	// reachable: they are closed first, or the host would call them merged.
 	Drafts []int64 `json:"drafts,omitempty"`

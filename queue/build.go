@@ -11,7 +11,16 @@ import (
 // in line order, then to new groups of free entries, in their order.
 func (d *decision) starts() bool {
 	q := &d.s.Queue
-	if !q.State.Retests() || !d.targetKnown() || d.freeSlots() <= 0 {
+	if !q.State.Retests() {
+		return false
+	}
+	return d.startParts() || d.targetKnown() && d.startGroup()
+}
+
+// startGroup gives one free slot of the line away.
+func (d *decision) startGroup() bool {
+	q := &d.s.Queue
+	if d.freeSlots() <= 0 {
 		return false
 	}
 	for _, g := range d.s.line() {
@@ -74,17 +83,6 @@ func (d *decision) asked(r *Run) bool {
 	return false
 }
 
-// form chooses the members of the next group from the free entries, nil when
-// none can go.
-func (d *decision) form() []*Entry {
-	for _, e := range d.s.sorted((*Entry).Free) {
-		if !d.conflictUndecided(e) {
-			return []*Entry{e}
-		}
-	}
-	return nil
-}
-
 // conflictUndecided reports whether an entry still waits for the end of one
 // that it does not merge with, and forgets a conflict that has been decided.
 func (d *decision) conflictUndecided(e *Entry) bool {
@@ -105,7 +103,7 @@ func (d *decision) group(place int, members ...*Entry) *Group {
 	g := &Group{ID: GroupID(q.Groups), FormedAt: d.now}
 	for _, e := range members {
 		g.Members = append(g.Members, e.ID)
-		e.Group = g.ID
+		e.Group, e.BoundTargets = g.ID, e.Targets
 	}
 	d.s.Groups[g.ID] = g
 	line := make([]GroupID, 0, len(d.s.Line)+1)
@@ -247,6 +245,10 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 		d.again(g, r, f)
 		return
 	}
+	if g.Part != nil { // the line finds out whose conflict it is
+		d.giveBack(g, "It does not merge with others of the failed batch.")
+		return
+	}
 	with := d.s.Entries[f.With]
 	if with == nil || !with.Active() || with.State == TestsPassed {
 		d.end(e, ending{to: Failed, why: MergeConflict, message: f.Message, run: r.ID})
@@ -260,6 +262,10 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 // fault decides about a build that failed for a reason that may be a change's
 // own. While something undecided is ahead, it may be that one's: wait.
 func (d *decision) fault(g *Group, r *Run, f RunNotBuilt, why Reason) {
+	if g.Part != nil {
+		d.giveBack(g, "Its part of the failed batch could not be built: "+f.Message)
+		return
+	}
 	if len(d.ahead(g)) > 0 && f.Entry == "" {
 		d.again(g, r, f)
 		return

@@ -11,4 +11,7 @@ var (
 	ErrExists = errors.New("exists already")
 	// ErrNotEmpty: the queue has entries that have not ended.
 	ErrNotEmpty = errors.New("not empty")
+	// ErrUnavailable: the storage cannot be reached now; nothing is known to
+	// have changed, and the same may work in a while.
+	ErrUnavailable = errors.New("storage is unavailable")
 )

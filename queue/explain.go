@@ -70,7 +70,13 @@ func (d *decision) readiness(e *Entry) []Condition {
 			fmt.Sprintf("The pull request targets %s.", e.Base),
 			fmt.Sprintf("The pull request targets %s; this queue lands on %s. Change its base branch, or submit it to the queue of %s.", e.Base, d.s.Queue.Branch, e.Base)),
 	}
-	return append(conditions, d.mergeable(e))
+	conditions = append(conditions, d.mergeable(e))
+	if d.s.Queue.Mode == Parallel {
+		conditions = append(conditions, condition("impacted_targets", e.Targets != 0,
+			"The impacted targets of its head commit are known.",
+			fmt.Sprintf("Nobody has told which targets %s impacts. CI uploads them with setImpactedTargets.", short(e.Head))))
+	}
+	return conditions
 }
 
 func (d *decision) mergeable(e *Entry) Condition {

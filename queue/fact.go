@@ -200,6 +200,13 @@ type ResyncEnded struct {
 	Resync int64 `json:"resync"`
 }
 
+// TargetsUploaded says that the impacted targets of a pull request's head
+// commit are known. The set itself is in storage: the window brings it along.
+type TargetsUploaded struct {
+	PR   int64  `json:"pr"`
+	Head string `json:"head"`
+}
+
 // RulesChanged says that required statuses or mergeability may have changed
 // for every pull request of the repository.
 type RulesChanged struct{}
@@ -261,6 +268,7 @@ func (RunNotBuilt) Kind() string        { return "run_not_built" }
 func (TestBranchMoved) Kind() string    { return "test_branch_moved" }
 func (LandingEnded) Kind() string       { return "landing_ended" }
 func (ResyncEnded) Kind() string        { return "resync_ended" }
+func (TargetsUploaded) Kind() string    { return "targets_uploaded" }
 func (RulesChanged) Kind() string       { return "rules_changed" }
 func (RepositoryGone) Kind() string     { return "repository_gone" }
 func (CommandAsked) Kind() string       { return "command_asked" }
@@ -269,6 +277,7 @@ func (f PullRequestSeen) Subject() Subject    { return Subject{PR: f.Number} }
 func (f MergeabilitySeen) Subject() Subject   { return Subject{PR: f.PR} }
 func (f PullRequestDoubted) Subject() Subject { return Subject{PR: f.PR} }
 func (f RefreshEnded) Subject() Subject       { return Subject{PR: f.PR} }
+func (f TargetsUploaded) Subject() Subject    { return Subject{PR: f.PR} }
 func (f CommandAsked) Subject() Subject       { return Subject{PR: f.PR} }
 func (f TargetMoved) Subject() Subject        { return Subject{Branch: f.Branch} }
 func (f TestBranchMoved) Subject() Subject    { return Subject{Branch: f.Branch} }
@@ -316,6 +325,7 @@ func init() {
 	learn[TestBranchMoved]()
 	learn[LandingEnded]()
 	learn[ResyncEnded]()
+	learn[TargetsUploaded]()
 	learn[RulesChanged]()
 	learn[RepositoryGone]()
 	learn[CommandAsked]()

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -53,34 +54,52 @@ func (d *decision) landAgain() bool {
 // landable are the groups that can land together now, in line order.
 func (d *decision) landable() []*Group {
 	var groups []*Group
+	whole := 0 // how many of them can land: up to the last with a run of its own
 	for _, g := range d.s.line() {
-		r := d.s.run(g)
-		if d.state(g) != TestsPassed || r == nil || !d.due(g.NotBefore) {
-			break
+		if d.state(g) != TestsPassed || !d.due(g.NotBefore) || !d.allAmong(d.ahead(g), groups) {
+			continue
 		}
-		if len(groups) > 0 && (g.OneByOne || groups[0].OneByOne || !d.landsWith(groups, r)) {
-			break
+		if len(groups) > 0 && (g.OneByOne || groups[0].OneByOne) {
+			continue
+		}
+		r := d.s.run(g)
+		if r != nil && !d.landsWith(groups, g, r) {
+			continue
 		}
 		groups = append(groups, g)
+		if r != nil && d.proven(groups) {
+			whole = len(groups)
+		}
 	}
-	return groups
+	return groups[:whole]
 }
 
-// landsWith reports whether a run's chain begins with exactly what the runs of
-// the groups before it tested, built and landed in the same way.
-func (d *decision) landsWith(groups []*Group, r *Run) bool {
+func (d *decision) allAmong(some, groups []*Group) bool {
+	return !slices.ContainsFunc(some, func(g *Group) bool { return !slices.Contains(groups, g) })
+}
+
+// proven reports whether the proof of each group is among them.
+func (d *decision) proven(groups []*Group) bool {
+	return !slices.ContainsFunc(groups, func(g *Group) bool {
+		return g.Proof != 0 && !slices.ContainsFunc(groups, func(p *Group) bool { return p.ID == g.Proof })
+	})
+}
+
+// landsWith reports whether the chain of a group's run is exactly what the
+// groups before it tested, then its own, built and landed in the same way.
+func (d *decision) landsWith(groups []*Group, g *Group, r *Run) bool {
 	rest, current := d.unlanded(r)
-	if !current {
-		return false
-	}
-	first := d.s.run(groups[0])
-	if r.MergeMethod != first.MergeMethod || r.LandingMode != first.LandingMode {
+	if !current || !sameSteps(rest, append(d.steps(groups...), d.steps(g)...)) {
 		return false
 	}
 	at := 0
-	for _, g := range groups {
-		at += len(g.Members)
-		if at > len(rest) || rest[at-1].Tree != d.s.run(g).Tree {
+	for _, before := range groups {
+		at += len(before.Members)
+		own := d.s.run(before)
+		if own == nil { // passed by proof
+			continue
+		}
+		if own.MergeMethod != r.MergeMethod || own.LandingMode != r.LandingMode || own.Tree != rest[at-1].Tree {
 			return false
 		}
 	}
@@ -100,12 +119,32 @@ func (d *decision) landing(groups []*Group) Land {
 			land.Forced = append(land.Forced, e.ID)
 		}
 	}
+	if d.betweenLanded(last, rest) { // the host merges on what is there now
+		land.Mode, land.Recompute = LandHost, true
+	}
 	for _, g := range groups {
-		if r := d.s.run(g); r.DraftPR != 0 {
+		if r := d.s.run(g); r != nil && r.DraftPR != 0 {
 			land.Drafts = append(land.Drafts, r.DraftPR)
 		}
 	}
 	return land
+}
+
+// betweenLanded reports whether something else landed since a chain began, so
+// that its commits and trees no longer extend the target: another lane's steps
+// in parallel mode. What is expected then is the merge on the new head.
+func (d *decision) betweenLanded(r *Run, rest []Step) bool {
+	if d.s.Queue.Mode == Single {
+		return false
+	}
+	before := r.Base.Tree
+	if n := len(r.Chain) - len(rest); n > 0 {
+		if !sameSteps(r.Chain[n:], rest) {
+			return true
+		}
+		before = r.Chain[n-1].Tree
+	}
+	return before != d.s.Queue.Target.Tree
 }
 
 // landed decides on the result of the landing in flight: what is on the target

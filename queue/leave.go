@@ -86,7 +86,7 @@ func (d *decision) end(e *Entry, l ending) {
 // sees by itself.
 func (d *decision) leaveGroup(e *Entry) {
 	g := d.s.Groups[e.Group]
-	e.Group = 0
+	e.Group, e.BoundTargets = 0, 0
 	if g == nil {
 		return
 	}

@@ -25,6 +25,9 @@ type Snapshot struct {
 	Entries map[EntryID]*Entry
 	Groups  map[GroupID]*Group
 	Runs    map[RunID]*Run
+	// Targets are the sets that the entries of the window name, in parallel
+	// mode. A set that is named and not here counts as everything.
+	Targets map[TargetsID]TargetSet
 	// Line are the groups of the main line in order, Parts those of all
 	// bisections, oldest bisection first.
 	Line  []GroupID
@@ -56,6 +59,7 @@ func NewSnapshot(q Queue) *Snapshot {
 		Entries: map[EntryID]*Entry{},
 		Groups:  map[GroupID]*Group{},
 		Runs:    map[RunID]*Run{},
+		Targets: map[TargetsID]TargetSet{},
 	}
 }
 

@@ -1,6 +1,9 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // stale restarts the first group whose run no longer tests what would land.
 // Groups in the landing in flight are judged when its result is known.
@@ -14,14 +17,14 @@ func (d *decision) stale() bool {
 			return true
 		}
 	}
-	return false
+	return d.staleParts()
 }
 
 // staleness says whether and why a group must be tested again.
 func (d *decision) staleness(g *Group) (Reason, string, bool) {
 	r := d.s.run(g)
 	if r == nil {
-		return "", "", false
+		return d.proofLost(g)
 	}
 	if r.Spoilt != "" {
 		return GroupChanged, r.Spoilt, true
@@ -44,7 +47,9 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 // unlanded returns what is left of a run's chain after the steps that have
 // landed since it began. It is not current when the target moved in any other
 // way: from outside, by another step, or by a step that landed another tree
-// than the one the chain has.
+// than the one the chain has. In parallel mode steps of other lanes land in
+// between, and those of the chain in any order that keeps overlapping ones
+// apart: what counts is that nothing it overlaps is missing.
 func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 	if r.Base.Epoch != d.s.Queue.Target.Epoch {
 		return nil, false
@@ -54,6 +59,10 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 		if l.Seq <= r.Base.Seq {
 			continue
 		}
+		if d.s.Queue.Mode == Parallel {
+			rest = withoutLanded(rest, l)
+			continue
+		}
 		if len(rest) == 0 || rest[0].Entry != l.Entry || rest[0].Submission != l.Submission ||
 			rest[0].Tree != "" && rest[0].Tree != l.Tree {
 			return nil, false
@@ -61,6 +70,26 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 		rest = rest[1:]
 	}
 	return rest, true
+}
+
+func withoutLanded(chain []Step, l Landed) []Step {
+	at := slices.IndexFunc(chain, func(s Step) bool { return s.Entry == l.Entry && s.Submission == l.Submission })
+	if at < 0 {
+		return chain
+	}
+	return slices.Delete(slices.Clone(chain), at, at+1)
+}
+
+// proofLost reports whether a group that passed by the proof of another has
+// lost it: the other left, or is tested again.
+func (d *decision) proofLost(g *Group) (Reason, string, bool) {
+	if g.Proof == 0 {
+		return "", "", false
+	}
+	if p := d.s.Groups[g.Proof]; p != nil && d.state(p) == TestsPassed && d.s.run(p) != nil {
+		return "", "", false
+	}
+	return ProofLost, "The tests that proved it are no longer what would land.", true
 }
 
 // whatChanged finds the reason for a restart: the first step of the chain

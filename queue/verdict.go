@@ -106,7 +106,7 @@ func (d *decision) verdicts() bool {
 			return true
 		}
 	}
-	return false
+	return d.proofs()
 }
 
 // test looks at a run whose branch is on the host.
@@ -187,6 +187,9 @@ func (d *decision) interrupt(g *Group, r *Run, names []string) {
 // pass records a passed run. The verdict is final: later reports change nothing.
 func (d *decision) pass(g *Group, r *Run) {
 	r.State, r.EndedAt = RunPassed, d.now
+	if g.Part != nil { // what passes in a bisection is given back, not passed
+		return
+	}
 	for _, e := range d.s.members(g) {
 		e.VerifiedBy = r.ID
 		d.move(e, TestsPassed, TestRunPassed, "All required checks passed on "+short(r.Commit)+".", Actor{}, r.ID)
@@ -231,17 +234,79 @@ func plural(n int, noun string) string {
 	return noun + "s"
 }
 
-// holds decides the first failure that nothing can explain away any more.
+// proofs clears what a passed run of a later group includes: with optimistic
+// merging it is the proof of everything ahead that it was tested with.
+func (d *decision) proofs() bool {
+	if !d.s.Queue.CanOptimisticallyMerge {
+		return false
+	}
+	for _, g := range d.s.line() {
+		r := d.s.run(g)
+		if r == nil || r.State != RunPassed || d.state(g) != TestsPassed {
+			continue
+		}
+		for _, a := range d.ahead(g) {
+			if state := d.state(a); (state == Testing || state == PendingFailure) && !d.groupLands(a.ID) {
+				d.prove(a, g, r)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prove passes a group by the run of one behind it.
+func (d *decision) prove(g, by *Group, r *Run) {
+	d.discard(g)
+	g.Proof = by.ID
+	for _, e := range d.s.members(g) {
+		e.VerifiedBy = r.ID
+		d.move(e, TestsPassed, SuccessorTestRunPassed, fmt.Sprintf("The tests of %s, which include it, passed on %s.", pullRequests(r.Own()), short(r.Commit)), Actor{}, r.ID)
+	}
+}
+
+// holds decides the first failure that nothing can explain away any more: one
+// entry fails, several are bisected.
 func (d *decision) holds() bool {
 	for _, g := range d.s.line() {
 		if d.groupLands(g.ID) || d.state(g) != PendingFailure || len(d.ahead(g)) > 0 {
 			continue
 		}
+		if held, started := d.heldByDepth(g); held || started {
+			if started {
+				return true
+			}
+			continue
+		}
 		r := d.s.run(g)
-		d.blame(g, "", r.Why, r.Message, r.ID)
+		if len(g.Members) > 1 {
+			d.bisect(g, r)
+		} else {
+			d.blame(g, "", r.Why, r.Message, r.ID)
+		}
 		return true
 	}
-	return false
+	return d.bisections()
+}
+
+// heldByDepth reports whether the failure of a group waits for the results of
+// the groups behind it. A group that could join those is given its slot first.
+func (d *decision) heldByDepth(g *Group) (held, started bool) {
+	depth := d.s.Queue.PendingFailureDepth
+	if depth == 0 {
+		return false, false
+	}
+	behind := d.behind(g)
+	if int64(len(behind)) < depth && d.starts() {
+		return true, true
+	}
+	for _, b := range behind[:min(int64(len(behind)), depth)] {
+		r := d.s.run(b)
+		if b.Proof == 0 && (r == nil || r.State.Live()) {
+			return true, false
+		}
+	}
+	return false, false
 }
 
 // blame makes a group's fault one entry's. The named entry leaves; where

@@ -17,6 +17,8 @@ type (
 	GroupID int64
 	// RunID is the test run id of the API and the last part of a test branch's name.
 	RunID string
+	// TargetsID numbers uploaded sets of impacted targets; a set never changes.
+	TargetsID int64
 )
 
 // Repo names a repository on its host.
@@ -51,8 +53,10 @@ type Queue struct {
 	Target Target
 	// Landed are the steps that this queue put on the target, oldest first,
 	// as far back as the oldest chain in the window began.
-	Landed  []Landed
-	Landing *Landing // the one landing in flight
+	Landed     []Landed
+	Landing    *Landing    // the one landing in flight
+	Bisections []Bisection // under way, oldest first
+	Bisected   int64       // bisections begun so far
 
 	Runs       int64     // runs made so far; the next run's id comes from it
 	Groups     int64     // groups made so far
@@ -192,6 +196,11 @@ type Entry struct {
 	ConflictsWith EntryID
 	// Alone: tested in a group of its own until it leaves.
 	Alone bool
+	// Targets names the newest set of impacted targets known for Head, as the
+	// store found it; 0 = none. BoundTargets is what counts for the group
+	// that the entry is in: the set known when that was formed.
+	Targets      TargetsID
+	BoundTargets TargetsID
 	// Returned orders entries that came back from a bisection: before all
 	// others but urgent ones; 0 = it did not.
 	Returned int64
@@ -241,10 +250,24 @@ type Group struct {
 	Urgent bool
 }
 
-// Part places a group in a bisection.
+// Part says which bisection a group is a part of. The order of the parts is
+// that of Snapshot.Parts.
 type Part struct {
-	Bisection int64 `json:"bisection"` // counts the bisections of one queue
-	Order     int   `json:"order"`     // place among the parts
+	Bisection int64 `json:"bisection"`
+}
+
+// Bisection is the search for the culprit of a failed batch. It stands beside
+// the line, on the base of the run that failed, and only ever blames.
+type Bisection struct {
+	ID   int64 `json:"id"` // counts the bisections of one queue
+	Base Base  `json:"base"`
+	// Steps are the entries in their old order: those of the parts, and
+	// those that passed and so stay in the base of later parts.
+	Steps []Step `json:"steps"`
+	// Failed are the chains on Base that are known to fail.
+	Failed [][]Step `json:"failed"`
+	// Members are all entries that it began with, in order.
+	Members []EntryID `json:"members"`
 }
 
 // RunState is where a run stands.

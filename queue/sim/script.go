@@ -26,6 +26,9 @@ type Town interface {
 	Refuse(number int64, why string) error
 
 	Merge(number int64, by string, wish Wish) error
+	// Targets uploads the impacted targets of a pull request's head; the one
+	// name "ALL" stands for everything.
+	Targets(number int64, names []string) error
 	CancelPR(number int64, by string) error
 	RestartPR(number int64, by string) error
 	Change(c queue.Change) error
@@ -163,6 +166,8 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 		}
 		return "", p.town.CI(number(a, 0), check, a[1])
 	},
+	// targets 1 frontend docs: CI tells what #1 impacts
+	"targets": func(p *Player, a []string) (string, error) { return "", p.town.Targets(number(a, 0), a[1:]) },
 	"advance": func(p *Player, a []string) (string, error) {
 		d, err := time.ParseDuration(a[0])
 		if err != nil {

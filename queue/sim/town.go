@@ -20,6 +20,22 @@ func (w *World) PushMain(change map[string]string) error {
 // Merge submits a pull request, as its comment does.
 func (w *World) Merge(number int64, _ string, wish Wish) error { return w.Submit(number, wish) }
 
+// Targets uploads impacted targets.
+func (w *World) Targets(number int64, names []string) error {
+	p := w.host.pulls[number]
+	if p == nil {
+		return fmt.Errorf("there is no #%d", number)
+	}
+	set := queue.NewTargetSet(names)
+	if len(names) == 1 && names[0] == "ALL" {
+		set = queue.Everything
+	}
+	w.sets = append(w.sets, set)
+	w.newest[p.Head] = queue.TargetsID(len(w.sets))
+	w.tell(queue.TargetsUploaded{PR: number, Head: p.Head})
+	return nil
+}
+
 // CancelPR cancels.
 func (w *World) CancelPR(number int64, by string) error {
 	w.Cancel(number, by)

@@ -36,6 +36,8 @@ type World struct {
 	builds  map[string]int // runs of CI for each tree
 	landed  []landing
 	answers map[int64]queue.Answer
+	sets    []queue.TargetSet          // uploaded, by number from 1
+	newest  map[string]queue.TargetsID // by head commit
 	wishes  int64
 	err     error
 }
@@ -60,6 +62,7 @@ func NewWorld(settings queue.Settings) *World {
 	w := &World{
 		Now: Start, Checks: []string{"ci"}, CITime: time.Minute,
 		host: newHost("main"), builds: map[string]int{}, answers: map[int64]queue.Answer{},
+		newest: map[string]queue.TargetsID{},
 	}
 	w.state = queue.NewSnapshot(queue.Queue{
 		ID: 1, Key: "4b3bb2ee-3c0c-4b6c-9b53-4d1f3b1f5a10", Branch: "main", State: queue.Running, Settings: settings,
@@ -157,6 +160,13 @@ func (w *World) copy() *queue.Snapshot {
 	}
 	for _, r := range s.Runs {
 		r.Checks = maps.Clone(r.Checks)
+	}
+	s.Targets = map[queue.TargetsID]queue.TargetSet{}
+	for i, set := range w.sets {
+		s.Targets[queue.TargetsID(i+1)] = set
+	}
+	for _, e := range s.Entries {
+		e.Targets = w.newest[e.Head]
 	}
 	return &s
 }

@@ -1,0 +1,51 @@
+package queue
+
+// form chooses the members of the next group from the free entries in their
+// order, nil when none can go now. A batch that waits for more entries holds
+// up those that it overlaps, and only those. Entries that came back from a
+// bisection have waited enough.
+func (d *decision) form() []*Entry {
+	free := d.s.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
+	var waiting []*Entry
+	for i, e := range free {
+		if d.overlapsAny(e, waiting) {
+			waiting = append(waiting, e)
+			continue
+		}
+		if !d.batched(e) {
+			return []*Entry{e}
+		}
+		batch, closed := d.batch(free[i:])
+		full := int64(len(batch)) >= d.s.Queue.BatchingMinSize
+		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
+			return batch
+		}
+		waiting = append(waiting, batch...)
+	}
+	return nil
+}
+
+// batched reports whether an entry may be tested together with others.
+func (d *decision) batched(e *Entry) bool {
+	return d.s.Queue.Batch && !e.NoBatch && !e.Alone && e.Priority != Urgent
+}
+
+// batch collects the entries that go together with the first: those that
+// overlap it, directly or through one another, in order. closed says that it
+// can grow no more, because an entry that goes alone stands behind it.
+func (d *decision) batch(free []*Entry) (batch []*Entry, closed bool) {
+	batch = free[:1:1]
+	for _, e := range free[1:] {
+		if int64(len(batch)) >= d.s.Queue.BatchingMinSize {
+			break
+		}
+		if !d.overlapsAny(e, batch) {
+			continue
+		}
+		if !d.batched(e) {
+			return batch, true
+		}
+		batch = append(batch, e)
+	}
+	return batch, false
+}
