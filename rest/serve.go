@@ -121,7 +121,9 @@ func (a *API) serve(rt route) httprouter.Handle {
 
 // answer is the order of all checks; see the package comment.
 func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, error) {
-	c := &call{header: r.Header, now: a.now()}
+	// Whole microseconds, which is what the database keeps: a time that came
+	// back from it must still equal the one that was sent.
+	c := &call{header: r.Header, now: a.now().UTC().Truncate(time.Microsecond)}
 	token, err := a.token(r, c.now)
 	if err != nil {
 		return nil, err
