@@ -1,0 +1,38 @@
+// Package db keeps everything in Postgres. It is the only place with SQL: each
+// statement stands at the method that uses it, with its columns named.
+//
+//	engine.Store, rest.Store, webhook.Store ──► db.DB ──► Postgres
+//	                                              └─────► River's tables (jobs)
+//
+// # One decision, one transaction
+//
+// UpdateDue claims a queue that is due (SKIP LOCKED, so that any number of
+// programs share the work; whoever waited longest first), locks its row, reads
+// the window that queue.Snapshot describes and the queue's unread facts, calls
+// the pure decision, and saves everything that it wants: rows, timeline,
+// answers, and jobs in River's table, which is the outbox. A crash leaves all of
+// it or nothing.
+//
+// The lock is FOR NO KEY UPDATE. Appending a fact refers to the queue's row (a
+// foreign key), which that lock allows: facts never wait for a decision, nor
+// a decision for them.
+//
+// # How a fact finds its queues
+//
+//	Receive, Append ─► inbox ─Route─► inbox_routes (queue, fact) ─UpdateDue─► folded
+//	                     └──Route──► waits, when it is about a commit that nobody knows
+//
+// A route is an unread fact of one queue. It is deleted in the transaction that
+// folds the fact, by its id, so a fact that arrives during a decision stays.
+//
+// A fact that waits is adopted when a run turns out to have its commit. Route
+// first writes "waits", commits, and then looks at runs; UpdateDue first
+// writes the run, commits, and then looks at what waits. In whichever order
+// the two happen, one of them sees the other's work.
+//
+// # Text and time
+//
+// NUL never reaches Postgres: encode and clean drop it, and every text goes
+// through one of them. Times are kept to the microsecond, in UTC; the zero
+// time is NULL. The clock is Config.Now, never Postgres's.
+package db

@@ -1,0 +1,82 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"signalbox/migrations"
+)
+
+// Migrate brings the schema up to date: our migrations, then River's, under
+// one lock, so that any number of programs may start at once. It needs two
+// connections. A database that is up to date is left alone.
+func Migrate(ctx context.Context, pool *sql.DB) (err error) {
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return fail("migrate", err)
+	}
+	defer conn.Close()
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return fail("migrate: wait for other programs that migrate", err)
+	}
+	defer func() {
+		err = errors.Join(err, locker.SessionUnlock(context.WithoutCancel(ctx), conn))
+	}()
+	provider, err := newProvider(pool)
+	if err != nil {
+		return err
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fail("migrate", err)
+	}
+	river, err := rivermigrate.New(riverdatabasesql.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return fmt.Errorf("migrate the job tables: %w", err)
+	}
+	if _, err := river.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fail("migrate the job tables", err)
+	}
+	return nil
+}
+
+// newProvider runs our own migrations. It takes no lock: Migrate holds one for
+// River's too.
+func newProvider(pool *sql.DB) (*goose.Provider, error) {
+	provider, err := goose.NewProvider(goose.DialectPostgres, pool, migrations.FS)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return provider, nil
+}
+
+// Migrate brings this database's schema up to date.
+func (db *DB) Migrate(ctx context.Context) error { return Migrate(ctx, db.sql.DB) }
+
+// Ready reports, by an error that says what is wrong, whether the database
+// answers and has every migration that this program needs.
+func (db *DB) Ready(ctx context.Context) error {
+	provider, err := newProvider(db.sql.DB)
+	if err != nil {
+		return err
+	}
+	current, target, err := provider.GetVersions(ctx)
+	if err != nil {
+		return fail("read the schema's version", err)
+	}
+	if current < target {
+		return fmt.Errorf("the database's schema is at version %d and this program needs %d: run signalbox migrate", current, target)
+	}
+	return nil
+}

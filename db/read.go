@@ -1,0 +1,102 @@
+package db
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"signalbox/queue"
+)
+
+// Read is a window on a queue at one moment, without a lock: what a decision
+// would see, the entries of the pull requests named, whatever their state, and
+// for those that are free how many are ahead. ErrNotFound: no such queue.
+func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error) {
+	var s *queue.Snapshot
+	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		var row queueRow
+		err := tx.GetContext(ctx, &row, selectQueue+` WHERE q.id = $1`, int64(id))
+		if err != nil {
+			return err
+		}
+		if s, err = readWindow(ctx, tx, row, names{prs: prs}, db.clock()); err != nil {
+			return err
+		}
+		return countAhead(ctx, tx, s, prs)
+	})
+	if err != nil {
+		return nil, fail(fmt.Sprintf("read queue %d", id), err)
+	}
+	return s, nil
+}
+
+// Enqueued lists every active entry in queue order: those in groups of the
+// line, those in parts of bisections, free pending ones, then those that are
+// not ready.
+func (db *DB) Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
+	var rows []entryRow
+	if err := db.sql.SelectContext(ctx, &rows, `
+		WITH placed AS (
+			SELECT m.id AS entry_id, CASE WHEN l.main THEN 0 ELSE 1 END AS rank, l.place, m.place AS inner_place
+			FROM queues q
+			CROSS JOIN LATERAL (
+				SELECT u.id, u.place, true AS main FROM unnest(q.line) WITH ORDINALITY u (id, place)
+				UNION ALL SELECT u.id, u.place, false FROM unnest(q.parts) WITH ORDINALITY u (id, place)) l
+			JOIN groups g ON g.queue_id = q.id AND g.id = l.id
+			CROSS JOIN LATERAL unnest(g.members) WITH ORDINALITY m (id, place)
+			WHERE q.id = $1
+		)
+		SELECT `+entryColumns+` FROM entries e LEFT JOIN placed p ON p.entry_id = e.id
+		WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')
+		ORDER BY COALESCE(p.rank, CASE WHEN state = 'not_ready' THEN 3 ELSE 2 END), p.place, p.inner_place,
+			(priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id`, int64(q)); err != nil {
+		return nil, fail(fmt.Sprintf("list the entries of queue %d", q), err)
+	}
+	return entriesOf(rows), nil
+}
+
+func entriesOf(rows []entryRow) []queue.Entry {
+	entries := make([]queue.Entry, len(rows))
+	for i, row := range rows {
+		entries[i] = row.entry()
+	}
+	return entries
+}
+
+// Entry finds the entry of a pull request, active or ended. ErrNotFound: it
+// was never submitted to this queue.
+func (db *DB) Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, error) {
+	var row entryRow
+	if err := db.sql.GetContext(ctx, &row, `SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND pr = $2`, int64(q), pr); err != nil {
+		return queue.Entry{}, fail(fmt.Sprintf("find the entry of #%d", pr), err)
+	}
+	return row.entry(), nil
+}
+
+// Run finds a run of the queue, ended or not, and the entries of its chain, in
+// the chain's order. ErrNotFound: the queue has no such run.
+func (db *DB) Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error) {
+	var run queue.Run
+	var rows []entryRow
+	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		var row runRow
+		if err := tx.GetContext(ctx, &row, `SELECT `+runColumns+` FROM runs WHERE queue_id = $1 AND id = $2`,
+			int64(q), clean(string(id))); err != nil {
+			return err
+		}
+		run, rows = row.run(), nil
+		if err := attachChecks(ctx, tx, q, map[queue.RunID]*queue.Run{run.ID: &run}); err != nil {
+			return err
+		}
+		var n names
+		n.addChain(run.Chain)
+		return tx.SelectContext(ctx, &rows, `
+			SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id = ANY($2::uuid[])
+			ORDER BY array_position($2::uuid[], id)`, int64(q), uuidsOf(n.entries))
+	})
+	if err != nil {
+		return queue.Run{}, nil, fail("find a test run", err)
+	}
+	return run, entriesOf(rows), nil
+}

@@ -1,0 +1,145 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"signalbox/account"
+	"signalbox/queue"
+)
+
+// maxDelivery bounds the id of a delivery; GitHub's are UUIDs.
+const maxDelivery = 200
+
+// delivery is what one webhook delivery comes to. Its tags are the columns in
+// receive's statement.
+type delivery struct {
+	ID     string    `json:"id"`
+	Host   string    `json:"host"`
+	HostID int64     `json:"host_id"`
+	Facts  []factRow `json:"facts"`
+}
+
+// Receive stores the facts of a delivery and applies its changes of
+// installations, all in one transaction, durable when it returns: see
+// webhook.Store. A delivery of which nothing was stored (no facts and no
+// connections, or a repository that is not connected) is not remembered: it can
+// be repeated with no effect, or, once the repository is connected, with its
+// proper one.
+func (db *DB) Receive(ctx context.Context, id string, host string, repoHostID int64, facts []queue.Fact, connections []account.Connection) (fresh bool, err error) {
+	if id == "" || len(id) > maxDelivery {
+		return false, fmt.Errorf("receive: a delivery's id has 1 to %d characters, not %d", maxDelivery, len(id))
+	}
+	rows, err := rowsOfFacts(facts)
+	if err != nil {
+		return false, fmt.Errorf("receive %s: %w", clean(id), err)
+	}
+	d := delivery{ID: clean(id), Host: strings.ToLower(clean(host)), HostID: repoHostID, Facts: rows}
+	if len(connections) > 0 {
+		fresh, err = db.receiveConnections(ctx, d, connections)
+	} else if len(facts) > 0 {
+		fresh, err = db.receiveFacts(ctx, d)
+	} else {
+		return true, nil
+	}
+	if err != nil {
+		return false, fail("receive "+d.ID, err)
+	}
+	db.signals.raise()
+	return fresh, nil
+}
+
+// receiveFacts is the busy path. One delivery is a batch of one here: a writer
+// that collects what arrives while it writes calls receive with many.
+func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err error) {
+	repeated, err := db.receive(ctx, db.sql, []delivery{d})
+	return !repeated[d.ID], err
+}
+
+// receive stores the facts of deliveries in one statement, which is a
+// transaction of its own unless it runs in one. It returns the ids of those
+// that had been received before.
+func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []delivery) (repeated map[string]bool, err error) {
+	text, err := encode(deliveries)
+	if err != nil {
+		return nil, err
+	}
+	var seen []string
+	if err := sqlx.SelectContext(ctx, q, &seen, `
+		WITH given AS MATERIALIZED (
+			SELECT d.id, d.facts, r.id AS repository_id
+			FROM json_to_recordset($1) AS d (id text, host text, host_id bigint, facts json)
+			JOIN repositories r ON r.host = d.host AND r.host_id = d.host_id AND r.installation IS NOT NULL
+		), fresh AS (
+			INSERT INTO deliveries (id, received_at) SELECT DISTINCT id, $2::timestamptz FROM given
+			ON CONFLICT DO NOTHING RETURNING id
+		), stored AS (
+			INSERT INTO inbox (repository_id, kind, pr, commit, branch, everybody, body, received_at)
+			SELECT g.repository_id, f.kind, f.pr, f.commit, f.branch, f.everybody, f.body, $2
+			FROM given g JOIN fresh USING (id), json_to_recordset(g.facts)
+				AS f (kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
+			RETURNING 1
+		), told AS (
+			SELECT pg_notify($3, $4) FROM (SELECT count(*) AS n FROM stored) s WHERE s.n > 0
+		)
+		SELECT id FROM given WHERE id NOT IN (SELECT id FROM fresh) AND (SELECT count(*) FROM told) >= 0`,
+		text, db.clock(), channel, factsAppended+" "+db.name); err != nil {
+		return nil, fmt.Errorf("store facts: %w", err)
+	}
+	repeated = map[string]bool{}
+	for _, id := range seen {
+		repeated[id] = true
+	}
+	return repeated, nil
+}
+
+// receiveConnections is the rare path: changes of installations, with the
+// facts of the same delivery after them, on repositories that they may have
+// connected.
+func (db *DB) receiveConnections(ctx context.Context, d delivery, connections []account.Connection) (fresh bool, err error) {
+	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		result, err := tx.ExecContext(ctx, `
+			INSERT INTO deliveries (id, received_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`, d.ID, db.clock())
+		if err != nil {
+			return fmt.Errorf("remember delivery: %w", err)
+		}
+		n, err := result.RowsAffected()
+		if fresh = n == 1; err != nil || !fresh {
+			return err
+		}
+		for _, c := range connections {
+			if err := db.connect(ctx, tx, c); err != nil {
+				return err
+			}
+		}
+		if len(d.Facts) == 0 {
+			return nil
+		}
+		repo, err := connectedRepo(ctx, tx, d.Host, d.HostID)
+		if err != nil || repo == 0 {
+			return err
+		}
+		if _, err := db.insertFacts(ctx, tx, repo, 0, d.Facts); err != nil {
+			return err
+		}
+		return db.notify(ctx, tx, factsAppended)
+	})
+	return fresh, err
+}
+
+// connectedRepo finds a repository by the host's number; 0 if it is not
+// connected.
+func connectedRepo(ctx context.Context, tx *sqlx.Tx, host string, hostID int64) (queue.RepoID, error) {
+	var ids []int64
+	if err := tx.SelectContext(ctx, &ids, `
+		SELECT id FROM repositories WHERE host = $1 AND host_id = $2 AND installation IS NOT NULL`, host, hostID); err != nil {
+		return 0, fmt.Errorf("find repository: %w", err)
+	}
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	return queue.RepoID(ids[0]), nil
+}

@@ -1,0 +1,184 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"signalbox/queue"
+)
+
+const (
+	// routeAtOnce bounds one routing transaction.
+	routeAtOnce = 1000
+	// keepUnknown is how long a report on an unknown commit waits for a run.
+	keepUnknown = time.Hour
+	// keepEnded is for how long after its end a run still gets reports.
+	keepEnded = 24 * time.Hour
+)
+
+// Route hands facts that name no queue to the queues that they are about:
+//
+//	pull request   where it has an active entry, or a submission not yet decided on
+//	commit         where it is that of a run, live or ended within a day, or the
+//	               head of an active entry
+//	branch         the branch's own queue, and where a run of the last day tests on it
+//	everybody      all queues of the repository
+//
+// A command becomes a job. A report on a commit that is nobody's is put aside
+// for an hour: a run may be about to have it. What else is nobody's is read by
+// nobody. Route may run at once in any number of programs.
+func (db *DB) Route(ctx context.Context, now time.Time) error {
+	now = now.UTC().Truncate(time.Microsecond)
+	for {
+		var n int
+		err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) (err error) {
+			n, err = db.routeSome(ctx, tx, now)
+			return err
+		})
+		if err != nil {
+			return fail("route facts", err)
+		}
+		if n < routeAtOnce {
+			break
+		}
+	}
+	// Only now, after the commit: see the package comment.
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return adoptLive(ctx, tx, now) })
+	return fail("route facts", err)
+}
+
+// newFact is a fact that nobody has routed.
+type newFact struct {
+	ID           int64  `json:"id"`
+	RepositoryID int64  `json:"repository_id"`
+	Kind         string `json:"kind"`
+	Body         []byte `json:"body"`
+}
+
+func (db *DB) routeSome(ctx context.Context, tx *sqlx.Tx, now time.Time) (int, error) {
+	command := queue.CommandAsked{}.Kind()
+	var facts []newFact
+	if err := tx.SelectContext(ctx, &facts, `
+		SELECT id, repository_id, kind, CASE WHEN kind = $2 THEN body END AS body FROM inbox
+		WHERE routed_at IS NULL AND NOT waits
+		ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED`, routeAtOnce, command); err != nil {
+		return 0, fmt.Errorf("take new facts: %w", err)
+	}
+	if len(facts) == 0 {
+		return 0, nil
+	}
+	var ids []int64
+	var commands []newFact
+	for _, f := range facts {
+		if f.Kind == command {
+			commands = append(commands, f)
+		}
+		ids = append(ids, f.ID)
+	}
+	if err := db.jobs.insert(ctx, tx, db.answerers(commands)); err != nil {
+		return 0, err
+	}
+	return len(facts), findQueues(ctx, tx, ids, now)
+}
+
+// answerers are the jobs that answer commands.
+func (db *DB) answerers(commands []newFact) []queue.Action {
+	var actions []queue.Action
+	for _, f := range commands {
+		fact, err := queue.DecodeFact(f.Kind, f.Body)
+		asked, ok := fact.(queue.CommandAsked)
+		if err != nil || !ok {
+			db.dropped.Add(1)
+			db.log.Error("a command was dropped", "fact", f.ID, "error", err)
+			continue
+		}
+		actions = append(actions, queue.AnswerCommand{Repo: queue.RepoID(f.RepositoryID), Command: asked})
+	}
+	return actions
+}
+
+// findQueues writes the routes of facts and marks them.
+func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) error {
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO inbox_routes (queue_id, inbox_id)
+		SELECT q.id, i.id
+		FROM inbox i JOIN queues q ON q.repository_id = i.repository_id
+		WHERE i.id = ANY($1) AND i.kind <> 'command_asked' AND (
+			i.everybody
+			OR (i.pr IS NOT NULL AND (
+				EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.pr = i.pr
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+				OR EXISTS (SELECT 1 FROM inbox s JOIN inbox_routes u ON u.inbox_id = s.id AND u.queue_id = q.id
+					WHERE s.repository_id = i.repository_id AND s.pr = i.pr AND s.kind = 'submitted')))
+			OR (i.commit IS NOT NULL AND (
+				EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.commit = i.commit AND r.commit <> ''
+					AND (r.state IN ('building', 'testing') OR r.ended_at > $2))
+				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.head = i.commit
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.bound_head = i.commit
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))))
+			OR (i.branch IS NOT NULL AND (
+				q.branch = i.branch
+				OR EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.branch = i.branch
+					AND (r.state IN ('building', 'testing') OR r.ended_at > $2)))))
+		ON CONFLICT DO NOTHING`, pq.Array(ids), now.Add(-keepEnded)); err != nil {
+		return fmt.Errorf("find the queues of facts: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE inbox i SET
+			waits = s.unknown,
+			routed_at = CASE WHEN s.unknown THEN NULL ELSE $2::timestamptz END
+		FROM (SELECT n.id, n.commit IS NOT NULL
+				AND NOT EXISTS (SELECT 1 FROM inbox_routes u JOIN queues q ON q.id = u.queue_id
+					WHERE u.inbox_id = n.id AND q.repository_id = n.repository_id) AS unknown
+			FROM inbox n WHERE n.id = ANY($1)) s
+		WHERE i.id = s.id`, pq.Array(ids), now); err != nil {
+		return fmt.Errorf("mark facts: %w", err)
+	}
+	return nil
+}
+
+// adopt routes facts that wait for these commits to the queue whose runs have
+// them.
+func adopt(ctx context.Context, tx *sqlx.Tx, q queue.ID, commits []string, now time.Time) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `
+		WITH adopted AS (
+			UPDATE inbox i SET waits = false, routed_at = $3
+			WHERE i.repository_id = (SELECT repository_id FROM queues WHERE id = $1)
+				AND i.commit = ANY($2) AND i.waits AND i.received_at > $4
+			RETURNING i.id
+		)
+		INSERT INTO inbox_routes (queue_id, inbox_id) SELECT $1, id FROM adopted ON CONFLICT DO NOTHING`,
+		int64(q), pq.Array(commits), now, now.Add(-keepUnknown)); err != nil {
+		return fmt.Errorf("adopt reports on new runs: %w", err)
+	}
+	return nil
+}
+
+// adoptLive does so for all live runs. It costs a look-up for each of them,
+// however many facts wait.
+func adoptLive(ctx context.Context, tx *sqlx.Tx, now time.Time) error {
+	if _, err := tx.ExecContext(ctx, `
+		WITH wanted AS MATERIALIZED (
+			SELECT q.repository_id, q.id AS queue_id, r.commit FROM runs r JOIN queues q ON q.id = r.queue_id
+			WHERE r.state IN ('building', 'testing') AND r.commit <> ''
+		), hits AS (
+			SELECT i.id, w.queue_id FROM wanted w JOIN inbox i ON i.repository_id = w.repository_id AND i.commit = w.commit
+			WHERE i.waits AND i.received_at > $2
+			FOR UPDATE OF i
+		), routed AS (
+			INSERT INTO inbox_routes (queue_id, inbox_id) SELECT queue_id, id FROM hits ON CONFLICT DO NOTHING
+		)
+		UPDATE inbox SET waits = false, routed_at = $1 WHERE id IN (SELECT id FROM hits)`,
+		now, now.Add(-keepUnknown)); err != nil {
+		return fmt.Errorf("adopt reports on live runs: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"signalbox/queue"
+)
+
+// foldAtOnce bounds the facts that one decision folds, and so the memory it
+// takes. What remains makes the queue due again.
+const foldAtOnce = 5000
+
+// errNotDue ends a transaction that claimed a queue which somebody else had
+// just served.
+var errNotDue = errors.New("not due")
+
+// folded is what one decision took from the inbox and what it gave back.
+type folded struct {
+	id    queue.ID
+	facts []int64 // ids, dropped ones too
+	plan  queue.Plan
+	// answers are those of wishes, dropped ones too.
+	answers map[int64]queue.Answer
+}
+
+// UpdateDue makes one decision on one queue that is due: see engine.Store. A
+// queue is due when unread facts wait for it or its wake time has passed,
+// unless it is postponed; of those that are due, the one whose last decision
+// is the longest ago comes first. now is cut to the microsecond, which is what
+// the database keeps, before decide sees it.
+//
+// When decide panics, the transaction is rolled back and the panic goes on.
+// With an error, id says which queue it was about, 0 if none was claimed.
+func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan) (id queue.ID, ok bool, err error) {
+	now = now.UTC().Truncate(time.Microsecond)
+	for {
+		var done folded
+		err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+			done = folded{answers: map[int64]queue.Answer{}}
+			return db.update(ctx, tx, now, decide, &done)
+		})
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return 0, false, nil
+		case errors.Is(err, errNotDue):
+			continue
+		case err != nil:
+			return done.id, false, fail(fmt.Sprintf("decide on queue %d", done.id), err)
+		}
+		db.saved(ctx, now, &done)
+		return done.id, true, nil
+	}
+}
+
+func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
+	row, err := claim(ctx, tx, now)
+	if err != nil {
+		return err
+	}
+	done.id = queue.ID(row.ID)
+	facts, err := db.unread(ctx, tx, done)
+	if err != nil {
+		return err
+	}
+	if len(done.facts) == 0 && !due(row.WakeAt, now) && !due(row.HeldUntil, now) {
+		return errNotDue
+	}
+	s, err := readWindow(ctx, tx, row, namesIn(facts), now)
+	if err != nil {
+		return err
+	}
+	done.plan = decide(s, facts, now)
+	if done.plan.Queue.ID != done.id {
+		return fmt.Errorf("the plan is for queue %d", done.plan.Queue.ID)
+	}
+	for _, f := range facts {
+		if answer, ok := done.plan.Answers[f.ID]; ok && isWish(f.Fact) {
+			done.answers[f.ID] = answer
+		}
+	}
+	return db.save(ctx, tx, now, done)
+}
+
+func due(t stamp, now time.Time) bool { return !time.Time(t).IsZero() && !now.Before(time.Time(t)) }
+
+// claim locks the row of a queue that is due and that nobody else has locked.
+func claim(ctx context.Context, tx *sqlx.Tx, now time.Time) (queueRow, error) {
+	var row queueRow
+	err := tx.GetContext(ctx, &row, selectQueue+`
+		WHERE q.held_until <= $1 OR (q.held_until IS NULL AND (q.wake_at <= $1
+			OR EXISTS (SELECT 1 FROM inbox_routes u WHERE u.queue_id = q.id)))
+		ORDER BY q.turn, q.id LIMIT 1
+		FOR NO KEY UPDATE OF q SKIP LOCKED`, now)
+	if err != nil {
+		return row, fmt.Errorf("claim a queue: %w", err)
+	}
+	return row, nil
+}
+
+// unread reads the unread facts of a queue. One that this version does not
+// understand is counted and left out: it must not hold up the queue.
+func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Received, error) {
+	var rows []struct {
+		ID   int64  `json:"id"`
+		Kind string `json:"kind"`
+		Body []byte `json:"body"`
+	}
+	if err := tx.SelectContext(ctx, &rows, `
+		SELECT i.id, i.kind, i.body FROM inbox_routes u JOIN inbox i ON i.id = u.inbox_id
+		WHERE u.queue_id = $1 ORDER BY u.inbox_id LIMIT $2`, int64(done.id), foldAtOnce); err != nil {
+		return nil, fmt.Errorf("read facts: %w", err)
+	}
+	facts := make([]queue.Received, 0, len(rows))
+	for _, row := range rows {
+		done.facts = append(done.facts, row.ID)
+		fact, err := queue.DecodeFact(row.Kind, row.Body)
+		if err != nil {
+			db.dropped.Add(1)
+			db.log.Error("a fact was dropped", "queue", done.id, "fact", row.ID, "kind", row.Kind, "error", err)
+			done.answers[row.ID] = queue.Answer{Refused: "NOT_UNDERSTOOD", Message: "This version of Signalbox does not understand the request."}
+			continue
+		}
+		facts = append(facts, queue.Received{ID: row.ID, Fact: fact})
+	}
+	return facts, nil
+}
+
+// save writes everything that a decision wants.
+func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded) error {
+	p := &done.plan
+	for _, step := range []func() error{
+		func() error { return saveQueue(ctx, tx, p) },
+		func() error { return saveGroups(ctx, tx, done.id, p.Groups, p.Gone) },
+		func() error { return saveRuns(ctx, tx, done.id, p.Runs) },
+		func() error { return saveEntries(ctx, tx, done.id, p.Entries) },
+		func() error { return saveMoves(ctx, tx, done.id, p.Moves) },
+		func() error { return saveAnswers(ctx, tx, done.answers) },
+		func() error { return forget(ctx, tx, done.id, done.facts) },
+		func() error { return db.jobs.insert(ctx, tx, p.Actions) },
+		func() error { return adopt(ctx, tx, done.id, commits(p.Runs), now) },
+		func() error { return db.notify(ctx, tx, planSaved) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saved follows the commit of a decision.
+func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
+	db.answers.deliver(done.facts, done.answers)
+	db.signals.raise()
+	// Once more, for facts that Route put aside while the runs were not yet
+	// to be seen. An error costs nothing but time: the next Route looks too.
+	if built := commits(done.plan.Runs); len(built) > 0 {
+		err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return adopt(ctx, tx, done.id, built, now) })
+		if err != nil {
+			db.log.Warn("adopting reports on a new run is put off", "queue", done.id, "error", err)
+		}
+	}
+}
+
+// commits are the commits of runs whose reports are wanted.
+func commits(runs []queue.Run) []string {
+	var list []string
+	for _, r := range runs {
+		if r.Commit != "" && r.State == queue.RunTesting {
+			list = append(list, r.Commit)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// forget deletes the routes of facts that were folded: these and no others.
+func forget(ctx context.Context, tx *sqlx.Tx, q queue.ID, facts []int64) error {
+	if len(facts) == 0 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM inbox_routes WHERE queue_id = $1 AND inbox_id = ANY($2)`,
+		int64(q), pq.Array(facts)); err != nil {
+		return fmt.Errorf("forget folded facts: %w", err)
+	}
+	return nil
+}
+
+// saveAnswers keeps the answers to wishes for senders in other programs.
+func saveAnswers(ctx context.Context, tx *sqlx.Tx, answers map[int64]queue.Answer) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	type row struct {
+		ID     int64        `json:"id"`
+		Answer queue.Answer `json:"answer"`
+	}
+	var rows []row
+	for id, answer := range answers {
+		rows = append(rows, row{id, answer})
+	}
+	text, err := encode(rows)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE inbox i SET answer = a.answer
+		FROM json_to_recordset($1) AS a (id bigint, answer jsonb) WHERE i.id = a.id`, text); err != nil {
+		return fmt.Errorf("save answers: %w", err)
+	}
+	return nil
+}
+
+// Postpone makes a queue not due before until, whatever waits for it: see
+// engine.Postponer. The next decision on it ends that.
+func (db *DB) Postpone(ctx context.Context, id queue.ID, until time.Time) error {
+	_, err := db.sql.ExecContext(ctx, `
+		UPDATE queues SET held_until = $2, turn = nextval('queue_turns') WHERE id = $1`, int64(id), stamp(until))
+	return fail(fmt.Sprintf("postpone queue %d", id), err)
+}
+
+// NextWake is the earliest time at which a queue is due without a new fact;
+// zero if none is.
+func (db *DB) NextWake(ctx context.Context) (time.Time, error) {
+	var wake stamp
+	err := db.sql.GetContext(ctx, &wake, `SELECT min(COALESCE(held_until, wake_at)) FROM queues`)
+	return time.Time(wake), fail("find the next wake time", err)
+}

@@ -1,0 +1,313 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"signalbox/queue"
+)
+
+// freeAtMost bounds the free pending entries of a window, whatever the
+// settings. Where it cuts, Snapshot.More asks for another decision.
+const freeAtMost = 500
+
+// names are whom the facts of a window, or whoever reads it, are about.
+type names struct {
+	everybody bool
+	prs       []int64
+	entries   []queue.EntryID
+	runs      []queue.RunID
+	commits   []string
+	branches  []string
+	// admits: the facts may make the queue admit, whatever its state is now.
+	admits bool
+}
+
+// namesIn collects the names in facts.
+func namesIn(facts []queue.Received) names {
+	var n names
+	for _, r := range facts {
+		n.add(r.Fact)
+	}
+	return n
+}
+
+func (n *names) add(fact queue.Fact) {
+	about := fact.Subject()
+	n.everybody = n.everybody || about.Everybody
+	if about.PR != 0 {
+		n.prs = append(n.prs, about.PR)
+	}
+	if about.Commit != "" {
+		n.commits = append(n.commits, about.Commit)
+	}
+	if about.Branch != "" {
+		n.branches = append(n.branches, about.Branch)
+	}
+	switch f := fact.(type) {
+	case queue.Submitted:
+		n.prs = append(n.prs, f.PullRequest.Number)
+		n.entries = append(n.entries, f.ID)
+	case queue.CancelRequested:
+		n.prs = append(n.prs, f.PR)
+	case queue.RestartRequested:
+		n.prs = append(n.prs, f.PR)
+	case queue.ChangeRequested:
+		n.admits = true
+	case queue.RunBuilt:
+		n.runs = append(n.runs, f.Run)
+		n.addChain(f.Chain)
+	case queue.RunNotBuilt:
+		n.runs = append(n.runs, f.Run)
+		n.entries = append(n.entries, f.Entry, f.With)
+	case queue.LandingEnded:
+		n.entries = append(n.entries, f.Entry)
+		for _, step := range f.Landed {
+			n.entries = append(n.entries, step.Entry)
+		}
+	}
+}
+
+func (n *names) addChain(chain []queue.Step) {
+	for _, step := range chain {
+		n.entries = append(n.entries, step.Entry)
+	}
+}
+
+// readWindow reads what queue.Snapshot describes, of a queue whose row was
+// read in the same transaction. n grows by what the window itself names.
+func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now time.Time) (*queue.Snapshot, error) {
+	s := queue.NewSnapshot(row.queue())
+	s.Line, s.Parts = renumbered[queue.GroupID](row.Line), renumbered[queue.GroupID](row.Parts)
+	if err := readGroups(ctx, tx, s, &n); err != nil {
+		return nil, err
+	}
+	if err := readRuns(ctx, tx, s, &n); err != nil {
+		return nil, err
+	}
+	if landing := s.Queue.Landing; landing != nil {
+		for _, step := range landing.Land.Steps {
+			n.entries = append(n.entries, step.Entry)
+		}
+	}
+	movable, err := readMovable(ctx, tx, s, n, now)
+	if err != nil {
+		return nil, err
+	}
+	n.entries = append(n.entries, movable...)
+	if err := readOutside(ctx, tx, s, now); err != nil {
+		return nil, err
+	}
+	return s, readEntries(ctx, tx, s, n)
+}
+
+// readGroups reads every group: a group that is in no line no longer exists.
+func readGroups(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) error {
+	var rows []groupRow
+	if err := tx.SelectContext(ctx, &rows, `SELECT `+groupColumns+` FROM groups WHERE queue_id = $1`, int64(s.Queue.ID)); err != nil {
+		return fmt.Errorf("read groups: %w", err)
+	}
+	for _, row := range rows {
+		g := row.group()
+		s.Groups[g.ID] = &g
+		n.entries = append(n.entries, g.Members...)
+		if g.Run != "" {
+			n.runs = append(n.runs, g.Run)
+		}
+	}
+	for _, id := range slices.Concat(s.Line, s.Parts) {
+		if s.Groups[id] == nil {
+			return fmt.Errorf("read groups: the line has group %d, which does not exist", id)
+		}
+	}
+	return nil
+}
+
+// readRuns reads the newest run of each group, the live runs, and those that
+// facts name.
+func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) error {
+	var rows []runRow
+	if err := tx.SelectContext(ctx, &rows, `
+		SELECT `+runColumns+` FROM runs
+		WHERE queue_id = $1 AND (state IN ('building', 'testing') OR id = ANY($2)
+			OR (commit <> '' AND commit = ANY($3)) OR branch = ANY($4))`,
+		int64(s.Queue.ID), pq.Array(texted(n.runs)), pq.Array(n.commits), pq.Array(n.branches)); err != nil {
+		return fmt.Errorf("read runs: %w", err)
+	}
+	for _, row := range rows {
+		r := row.run()
+		s.Runs[r.ID] = &r
+		n.addChain(r.Chain)
+		n.entries = append(n.entries, r.Members...)
+	}
+	return attachChecks(ctx, tx, s.Queue.ID, s.Runs)
+}
+
+// readMovable finds the entries that this decision may move although nothing
+// names them: the first free ones, those that are ready, those whose patience
+// has ended, and those whose refresh is due. Each list is cut; what was cut
+// off makes the snapshot say More.
+func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, now time.Time) ([]queue.EntryID, error) {
+	limits := map[string]int64{"free": freeLimit(s.Queue.Settings), "ready": queue.AdmitAtOnce, "patience": queue.AdmitAtOnce, "refresh": queue.RefreshAtOnce}
+	var rows []struct {
+		ID  string `json:"id"`
+		Why string `json:"why"`
+	}
+	if err := tx.SelectContext(ctx, &rows, `
+		(SELECT id, 'free' AS why FROM entries e
+			WHERE queue_id = $1 AND state = 'pending' AND group_id = 0
+				AND (conflicts_with IS NULL OR NOT EXISTS (SELECT 1 FROM entries c
+					WHERE c.id = e.conflicts_with AND c.state NOT IN ('merged', 'failed', 'cancelled')))
+			ORDER BY (priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id
+			LIMIT $2 + 1)
+		UNION ALL (SELECT id, 'ready' FROM entries
+			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND base = $4
+				AND open AND NOT draft AND (forced OR mergeability = 'mergeable')
+			ORDER BY submitted_at, id LIMIT $5 + 1)
+		UNION ALL (SELECT id, 'patience' FROM entries
+			WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
+			ORDER BY submitted_at, id LIMIT $7 + 1)
+		UNION ALL (SELECT id, 'refresh' FROM entries
+			WHERE queue_id = $1 AND refresh_due <= $8 AND group_id = 0
+			ORDER BY refresh_due LIMIT $9 + 1)`,
+		int64(s.Queue.ID), limits["free"],
+		n.admits || s.Queue.State.Admits(), s.Queue.Branch, limits["ready"],
+		stamp(patienceEnds(s.Queue.Settings, now)), limits["patience"],
+		now, limits["refresh"]); err != nil {
+		return nil, fmt.Errorf("find entries that may move: %w", err)
+	}
+	var ids []queue.EntryID
+	for _, row := range rows {
+		if limits[row.Why]--; limits[row.Why] < 0 {
+			s.More = true
+			if row.Why == "refresh" || row.Why == "patience" {
+				s.NextDue = now.Add(time.Second)
+			}
+			continue
+		}
+		ids = append(ids, queue.EntryID(row.ID))
+	}
+	return ids, nil
+}
+
+// freeLimit is how many free pending entries all slots together can take.
+func freeLimit(q queue.Settings) int64 {
+	size := int64(1)
+	if q.Batch {
+		size = min(q.BatchingMinSize, freeAtMost)
+	}
+	return min(min(q.Concurrency, freeAtMost)*size, freeAtMost)
+}
+
+// patienceEnds is the moment before which an entry must have been submitted to
+// be out of time now; zero when this queue waits for ever.
+func patienceEnds(q queue.Settings, now time.Time) time.Time {
+	if q.NotReadyTimeoutHours == 0 {
+		return time.Time{}
+	}
+	const century = 100 * 365 * 24
+	return now.Add(-time.Duration(min(q.NotReadyTimeoutHours, century)) * time.Hour)
+}
+
+// readOutside learns what a decision must know of the entries outside the
+// window: whether any are active, and when the next of them wants attention.
+func readOutside(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, now time.Time) error {
+	ends := patienceEnds(s.Queue.Settings, now)
+	var outside struct {
+		Waiting   bool  `json:"waiting"`
+		Submitted stamp `json:"submitted"`
+		Refresh   stamp `json:"refresh"`
+	}
+	if err := tx.GetContext(ctx, &outside, `
+		SELECT EXISTS (SELECT 1 FROM entries WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')) AS waiting,
+			(SELECT submitted_at FROM entries WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at > $2
+				ORDER BY submitted_at LIMIT 1) AS submitted,
+			(SELECT refresh_due FROM entries WHERE queue_id = $1 AND refresh_due > $3 AND group_id = 0
+				ORDER BY refresh_due LIMIT 1) AS refresh`,
+		int64(s.Queue.ID), stamp(ends), now); err != nil {
+		return fmt.Errorf("look at the entries outside the window: %w", err)
+	}
+	s.Waiting = outside.Waiting
+	earliest(&s.NextDue, time.Time(outside.Refresh))
+	if submitted := time.Time(outside.Submitted); !submitted.IsZero() {
+		earliest(&s.NextDue, now.Add(submitted.Sub(ends)))
+	}
+	return nil
+}
+
+// earliest lowers t to u, zero times being no times.
+func earliest(t *time.Time, u time.Time) {
+	if !u.IsZero() && (t.IsZero() || u.Before(*t)) {
+		*t = u
+	}
+}
+
+// readEntries reads the entries that are named, those that they wait for
+// because of a conflict, and those that wait for them.
+func readEntries(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names) error {
+	var rows []entryRow
+	if err := tx.SelectContext(ctx, &rows, `
+		WITH named AS MATERIALIZED (
+			SELECT id, conflicts_with FROM entries
+			WHERE queue_id = $1 AND (id = ANY($2::uuid[]) OR pr = ANY($3))
+			UNION
+			SELECT id, conflicts_with FROM entries
+			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND ($5 OR head = ANY($4) OR bound_head = ANY($4))
+		)
+		SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id IN (
+			SELECT id FROM named
+			UNION SELECT conflicts_with FROM named WHERE conflicts_with IS NOT NULL
+			UNION SELECT e.id FROM entries e JOIN named ON named.id = e.conflicts_with
+				WHERE e.state NOT IN ('merged', 'failed', 'cancelled'))`,
+		int64(s.Queue.ID), uuidsOf(n.entries), pq.Array(n.prs), pq.Array(n.commits), n.everybody); err != nil {
+		return fmt.Errorf("read entries: %w", err)
+	}
+	for _, row := range rows {
+		e := row.entry()
+		s.Entries[e.ID] = &e
+	}
+	return checkMembers(s)
+}
+
+// checkMembers makes sure that the window holds together, so that package
+// queue need not ask for every member whether it is there.
+func checkMembers(s *queue.Snapshot) error {
+	for _, id := range slices.Sorted(maps.Keys(s.Groups)) {
+		for _, member := range s.Groups[id].Members {
+			if s.Entries[member] == nil {
+				return fmt.Errorf("read entries: group %d has member %s, which does not exist", id, member)
+			}
+		}
+	}
+	return nil
+}
+
+// countAhead fills in FreeAhead for the free entries among those named.
+func countAhead(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64) error {
+	for _, pr := range prs {
+		e := s.ByPR(pr)
+		if e == nil || !e.Free() {
+			continue
+		}
+		var ahead int64
+		if err := tx.GetContext(ctx, &ahead, `
+			SELECT count(*) FROM entries a JOIN entries e ON e.queue_id = a.queue_id
+			WHERE e.id = $1 AND a.state = 'pending' AND a.group_id = 0 AND
+				((a.priority <> 0), (a.returned = 0), a.returned, a.priority, COALESCE(a.admitted_at, '-infinity'), a.submitted_at, a.id) <
+				((e.priority <> 0), (e.returned = 0), e.returned, e.priority, COALESCE(e.admitted_at, '-infinity'), e.submitted_at, e.id)`,
+			string(e.ID)); err != nil {
+			return fmt.Errorf("count what is ahead of #%d: %w", pr, err)
+		}
+		if s.FreeAhead == nil {
+			s.FreeAhead = map[queue.EntryID]int64{}
+		}
+		s.FreeAhead[e.ID] = ahead
+	}
+	return nil
+}
