@@ -18,6 +18,8 @@ type endingText struct {
 	// so does whoever merges by hand; a removed repository cannot be written
 	// to. A landing that differs from what was tested calls too.
 	calls bool
+	// tested says that a test run led to it.
+	tested bool
 }
 
 const again = "Then comment `/merge` to queue it again."
@@ -26,35 +28,35 @@ const again = "Then comment `/merge` to queue it again."
 // thing in another state, therefore the state is part of the key.
 var endings = map[queue.EntryState]map[queue.Reason]endingText{
 	queue.Failed: {
-		queue.MergeConflict:         {"it does not merge", "Update the branch and resolve the conflict. " + again, true},
-		queue.ConfigInvalid:         {"the configuration file is not valid", "Correct the file. " + again, true},
-		queue.NoRequiredStatuses:    {"no check is required, so nothing could prove the change", "Name the required checks in the queue's settings, in `.signalbox.yaml`, or in the rules of the branch. " + again, true},
-		queue.StartRetriesExhausted: {"its test branch could not be built", "Most likely the Git host or the network was at fault. Comment `/merge` to try again; if it fails again, an operator should look at the log.", true},
-		queue.TestBranchRefused:     {"the Git host refused its test branch", "Somebody with the right to change the repository's rules or the App's permissions has to allow it. " + again, true},
-		queue.DraftPRsNotAllowed:    {"the Git host allows no draft pull requests here", "Turn off draft pull requests for test branches in the queue's settings. " + again, true},
-		queue.RequiredStatusFailed:  {"required checks failed", "Correct what they found and push it. If a check was at fault and not the change, nothing needs to be pushed. " + again, true},
-		queue.TestRunTimeout:        {"the tests took too long", "Find out from the checks what hung or was slow. " + again, true},
-		queue.ChecksNeverStarted:    {"required checks never started", "This is the set-up's fault, not the change's: a workflow has to run on pushes to `signalbox/**` and report the required checks. " + again, true},
-		queue.FailedByOptimization:  {"the very same tree had failed already", "Correct what the checks found and push it. " + again, true},
-		queue.LandingRefused:        {"the Git host refused to merge it", "Do what the message asks for. " + again, true},
+		queue.MergeConflict:         {"it does not merge", "Update the branch and resolve the conflict. " + again, true, false},
+		queue.ConfigInvalid:         {"the configuration file is not valid", "Correct the file. " + again, true, false},
+		queue.NoRequiredStatuses:    {"no check is required, so nothing could prove the change", "Name the required checks in the queue's settings, in `.signalbox.yaml`, or in the rules of the branch. " + again, true, false},
+		queue.StartRetriesExhausted: {"its test branch could not be built", "Most likely the Git host or the network was at fault. Comment `/merge` to try again; if it fails again, an operator should look at the log.", true, false},
+		queue.TestBranchRefused:     {"the Git host refused its test branch", "Somebody with the right to change the repository's rules or the App's permissions has to allow it. " + again, true, false},
+		queue.DraftPRsNotAllowed:    {"the Git host allows no draft pull requests here", "Turn off draft pull requests for test branches in the queue's settings. " + again, true, false},
+		queue.RequiredStatusFailed:  {"required checks failed", "Correct what they found and push it. If a check was at fault and not the change, nothing needs to be pushed. " + again, true, true},
+		queue.TestRunTimeout:        {"the tests took too long", "Find out from the checks what hung or was slow. " + again, true, true},
+		queue.ChecksNeverStarted:    {"required checks never started", "This is the set-up's fault, not the change's: a workflow has to run on pushes to `signalbox/**` and report the required checks. " + again, true, true},
+		queue.FailedByOptimization:  {"the very same tree had failed already", "Correct what the checks found and push it. " + again, true, true},
+		queue.LandingRefused:        {"the Git host refused to merge it", "Do what the message asks for. " + again, true, true},
 	},
 	queue.Cancelled: {
-		queue.CancelledByUser:     {"that was asked for", "", false},
-		queue.CancelledByAPI:      {"that was asked for through the API", "", false},
-		queue.CancelledByAdmin:    {"an administrator asked for it", "", false},
-		queue.PRClosed:            {"the pull request was closed", "", false},
-		queue.PRPushedTo:          {"the pull request was pushed to after it was queued", "Comment `/merge` to queue the new commit.", true},
-		queue.PRBaseBranchChanged: {"the base branch was changed", "Comment `/merge` to queue it for its new base branch.", true},
-		queue.PRConvertedToDraft:  {"the pull request was converted to a draft", "Mark it ready for review. " + again, true},
-		queue.NotReadyTimeout:     {"it was not ready in time", "Do what is still missing. " + again, true},
-		queue.RepositoryRemoved:   {"Signalbox can no longer work on this repository", "", false},
-		queue.StackMemberChanged:  {"another pull request of its stack changed", "Look at the stack. " + again, true},
+		queue.CancelledByUser:     {"that was asked for", "", false, false},
+		queue.CancelledByAPI:      {"that was asked for through the API", "", false, false},
+		queue.CancelledByAdmin:    {"an administrator asked for it", "", false, false},
+		queue.PRClosed:            {"the pull request was closed", "", false, false},
+		queue.PRPushedTo:          {"the pull request was pushed to after it was queued", "Comment `/merge` to queue the new commit.", true, false},
+		queue.PRBaseBranchChanged: {"the base branch was changed", "Comment `/merge` to queue it for its new base branch.", true, false},
+		queue.PRConvertedToDraft:  {"the pull request was converted to a draft", "Mark it ready for review. " + again, true, false},
+		queue.NotReadyTimeout:     {"it was not ready in time", "Do what is still missing. " + again, true, false},
+		queue.RepositoryRemoved:   {"Signalbox can no longer work on this repository", "", false, false},
+		queue.StackMemberChanged:  {"another pull request of its stack changed", "Look at the stack. " + again, true, false},
 	},
 	queue.Merged: {
-		queue.MergedByQueue:      {"its tests passed", "", false},
-		queue.DirectMerge:        {"its checks had passed on top of the target already", "", false},
-		queue.MergedByHand:       {"it was merged by hand", "", false},
-		queue.LandedTreeMismatch: {"its tests passed, but what landed is not what was tested", "The queue has paused itself. Compare the two and, when all is well, set it running again.", true},
+		queue.MergedByQueue:      {"its tests passed", "", false, true},
+		queue.DirectMerge:        {"its checks had passed on top of the target already", "", false, false},
+		queue.MergedByHand:       {"it was merged by hand", "", false, false},
+		queue.LandedTreeMismatch: {"its tests passed, but what landed is not what was tested", "The queue has paused itself. Compare the two and, when all is well, set it running again.", true, true},
 	},
 }
 

@@ -14,13 +14,12 @@ import (
 	"signalbox/queue"
 )
 
-// Config is what an engine is made of. Store, Host and Decide are needed; the
-// zero value of everything else works.
+// Config is what an engine is made of. Store and Host are needed; the zero
+// value of everything else works.
 type Config struct {
-	Store Store
-	Host  gitprovider.Host
-	// Decide is package queue's decision; a test may put another in its place.
-	Decide Decide
+	Store  Store
+	Host   gitprovider.Host
+	Decide Decide       // nil = queue.Reconcile
 	Clock  Clock        // nil = the clock on the wall
 	Log    *slog.Logger // nil = nowhere
 	// Workers is how many queues are decided on at once; 0 = 2.
@@ -120,9 +119,6 @@ func New(c Config) (*Engine, error) {
 	if c.Host == nil {
 		missing = append(missing, errors.New("make engine: Config.Host is nil; package gitprovider/github has one"))
 	}
-	if c.Decide == nil {
-		missing = append(missing, errors.New("make engine: Config.Decide is nil; package queue has it"))
-	}
 	if err := errors.Join(missing...); err != nil {
 		return nil, err
 	}
@@ -134,6 +130,9 @@ func New(c Config) (*Engine, error) {
 		links:   c.Links, bots: map[string]bool{}, newID: c.NewID, hooks: c.Hooks,
 		routing: newBell(), deciding: newBell(), timing: newBell(),
 		failures: map[queue.ID]int{}, repos: map[queue.ID]queue.RepoID{}, shown: map[queue.EntryID]shown{},
+	}
+	if e.decide == nil {
+		e.decide = queue.Reconcile
 	}
 	if e.clock == nil {
 		e.clock = Wall{}

@@ -75,6 +75,11 @@ func (e *Engine) land() deed[queue.Land] {
 			return facts, nil
 		},
 		failed: func(a queue.Land, f failure) []queue.Fact {
+			if f.again {
+				// An earlier attempt may have landed something: whatever
+				// this one ran into, nobody knows how it went.
+				f.trouble = queue.TroubleTransient
+			}
 			return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: f.trouble, Message: f.message}}
 		},
 		about: func(a queue.Land) []any { return []any{"queue", a.Queue, "landing", a.Landing, "steps", len(a.Steps)} },

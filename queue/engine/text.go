@@ -40,7 +40,7 @@ func stickyText(v view) string {
 		line("")
 		line("- [ ] %s Queue this pull request again", Checkbox)
 	}
-	if v.queue.CommandsEnabled {
+	if v.queue.CommandsEnabled && v.entry.State != queue.Merged {
 		line("")
 		line("<details><summary>Commands</summary>")
 		line("")
@@ -89,24 +89,33 @@ func activeText(v view) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 
-	if v.x.WaitsFor != "" {
+	switch {
+	case v.entry.State == queue.NotReady:
+		line("It gets in line as soon as all of this holds:")
+		line("")
+		for _, c := range v.x.Conditions {
+			if !afterAdmission[c.Name] {
+				line("- %s %s", mark(c.Met), prose(c.Message))
+			}
+		}
+		line("")
+		if !v.x.Until.IsZero() {
+			line("It leaves the queue if that is not so by %s.", dayTime(v.x.Until))
+			line("")
+		}
+	case v.x.WaitsFor != "":
 		line("%s%s", prose(v.x.WaitsFor), until(v.x.Until))
 		line("")
-	}
-	if v.entry.State == queue.NotReady {
-		for _, c := range v.x.Conditions {
-			line("- %s %s", mark(c.Met), prose(c.Message))
-		}
 	}
 	line("- Commit: %s", short(v.entry.BoundHead))
 	if v.x.Position > 0 {
 		line("- Place in line: %d (at %s)", v.x.Position, clockTime(v.now))
 	}
 	if run := v.runID(); run != "" {
-		line("- Tested %s, in %s", testedWith(v), link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run)))
+		line("- Tested %s", testedIn(v, run))
 	}
 	if !v.x.EstimatedMergeAt.IsZero() {
-		line("- Estimated to merge: %s", dayTime(later(v.x.EstimatedMergeAt, v.now)))
+		line("- Estimated to merge: %s", estimate(v.x.EstimatedMergeAt, v.now))
 	}
 	if v.entry.Priority != queue.Medium {
 		line("- Priority: %s", queue.PriorityName(v.entry.Priority))
@@ -114,6 +123,9 @@ func activeText(v view) string {
 	line("- %s", link("Details and history", v.page()))
 	return strings.TrimRight(b.String(), "\n")
 }
+
+// afterAdmission are the conditions that matter only once an entry is in line.
+var afterAdmission = map[string]bool{"tested": true, "first_in_line": true, "queue_lands": true}
 
 // endedText tells how a submission ended and what to do now.
 func endedText(v view) string {
@@ -127,7 +139,7 @@ func endedText(v view) string {
 	default:
 		line("It left the queue because %s (`%s`).", t.what, v.entry.Reason)
 	}
-	if v.entry.Message != "" && t.calls {
+	if v.entry.Message != "" && (t.calls || v.entry.State != queue.Merged) {
 		line("")
 		line("> %s", prose(v.entry.Message))
 	}
@@ -140,8 +152,8 @@ func endedText(v view) string {
 		line("- Landed as %s", short(v.entry.LandedCommit))
 	}
 	line("- Commit: %s", short(v.entry.BoundHead))
-	if run := v.runID(); run != "" && v.entry.State != queue.Cancelled {
-		line("- Tested %s, in %s", testedWith(v), link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run)))
+	if run := v.runID(); run != "" {
+		line("- Tested %s", testedIn(v, run))
 	}
 	line("- %s", link("Details and history", v.page()))
 	return strings.TrimRight(b.String(), "\n")
@@ -163,7 +175,7 @@ func noticeText(v view) string {
 		line("")
 		line("> %s", prose(v.entry.Message))
 	}
-	if failing := v.failing(); len(failing) > 0 && v.entry.State == queue.Failed {
+	if failing := v.failing(); len(failing) > 0 {
 		line("")
 		line("Failed checks:")
 		for _, r := range failing {
@@ -180,8 +192,8 @@ func noticeText(v view) string {
 // noticeFoot says which commit it was, and where to read more.
 func noticeFoot(v view) string {
 	foot := "Commit " + short(v.entry.BoundHead)
-	if run := v.runID(); run != "" && v.entry.State != queue.Cancelled {
-		foot += ", tested " + testedWith(v) + " in " + link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, run))
+	if run := v.runID(); run != "" {
+		foot += ", tested " + testedIn(v, run)
 	}
 	return foot + ". " + link("Details and history", v.page()) + "."
 }
@@ -250,22 +262,30 @@ func landingStatus(q queue.Queue, commit, page string) gitprovider.Status {
 // statusName is the name of our status check for a queue.
 func statusName(branch string) string { return "Signalbox (" + branch + ")" }
 
-// testedWith lists the pull requests ahead that a run includes. They are
-// linked to our pages: the host would write a reference into each of them.
-func testedWith(v view) string {
-	if len(v.x.TestedWith) == 0 {
-		return "on " + quoted(v.queue.Branch) + " alone"
+// testedIn says in which run an entry was tested, and together with whom: those
+// ahead, and the others of its group. They are linked to our pages: a link to
+// the host's would write a reference into each of them.
+func testedIn(v view, id queue.RunID) string {
+	in := "in " + link("this test run", v.links.Run(v.queue.Repo, v.queue.Branch, id))
+	if v.run == nil {
+		return in
 	}
 	const most = 20
-	names := make([]string, 0, most)
-	for i, number := range v.x.TestedWith {
-		if i == most {
-			names = append(names, fmt.Sprintf("%d more", len(v.x.TestedWith)-most))
+	var names []string
+	for _, step := range v.run.Chain {
+		if step.Entry == v.entry.ID {
+			continue
+		}
+		if len(names) == most {
+			names = append(names, "others")
 			break
 		}
-		names = append(names, link(fmt.Sprintf("PR %d", number), v.links.PR(v.queue.Repo, v.queue.Branch, number)))
+		names = append(names, link(fmt.Sprintf("PR %d", step.PR), v.links.PR(v.queue.Repo, v.queue.Branch, step.PR)))
 	}
-	return "together with " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		return "on " + quoted(v.queue.Branch) + " alone, " + in
+	}
+	return "together with " + strings.Join(names, ", ") + ", " + in
 }
 
 func mark(met bool) string {
@@ -280,15 +300,15 @@ func until(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return " (until " + dayTime(t) + " at the latest)"
+	return " That is waited for until " + dayTime(t) + "."
 }
 
-// later never lets an estimate lie in the past.
-func later(t, now time.Time) time.Time {
-	if t.Before(now) {
-		return now
+// estimate is a guess at a time; one that has passed is not shown as a time.
+func estimate(t, now time.Time) string {
+	if t.After(now) {
+		return dayTime(t)
 	}
-	return t
+	return "soon"
 }
 
 func clockTime(t time.Time) string { return t.UTC().Format("15:04 UTC") }

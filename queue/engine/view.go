@@ -25,11 +25,11 @@ func (e *Engine) look(s *queue.Snapshot, entry *queue.Entry) view {
 	return view{queue: s.Queue, entry: *entry, run: runOf(s, entry, x.Run), x: x, links: e.links, now: now}
 }
 
-// runOf is the run that an entry's texts are about: the one that explains its
-// state, or else the newest that tested this very submission, so that a
-// failure can still name the checks that failed.
+// runOf is the run that an entry's texts are about: the one that tests or
+// proves it now or, when it has ended, the newest that tested this very
+// submission, so that a failure can still name the checks that failed.
 func runOf(s *queue.Snapshot, e *queue.Entry, explained queue.RunID) *queue.Run {
-	if r := s.Runs[explained]; r != nil {
+	if r := s.Runs[explained]; r != nil || e.Active() {
 		return r
 	}
 	var newest *queue.Run
@@ -44,20 +44,25 @@ func runOf(s *queue.Snapshot, e *queue.Entry, explained queue.RunID) *queue.Run 
 	return newest
 }
 
-// runID is the run's id for a link, "" when there is none.
+// runID is the run's id for a link, "" when there is none to speak of: an
+// ending that no test led to has none.
 func (v view) runID() queue.RunID {
-	if v.run != nil {
+	switch {
+	case !v.entry.Active() && !ended(v.entry).tested:
+		return ""
+	case v.run != nil:
 		return v.run.ID
+	default:
+		return v.x.Run
 	}
-	return v.x.Run
 }
 
 func (v view) page() string { return v.links.PR(v.queue.Repo, v.queue.Branch, v.entry.Number) }
 
-// failing are the required checks that failed in the view's run, as CI
-// reported them.
+// failing are the required checks that failed in the run that an ending is
+// about, as CI reported them.
 func (v view) failing() []queue.Report {
-	if v.run == nil {
+	if v.run == nil || v.entry.State != queue.Failed || !ended(v.entry).tested {
 		return nil
 	}
 	var failed []queue.Report

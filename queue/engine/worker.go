@@ -43,6 +43,9 @@ type failure struct {
 	kind    gitprovider.Kind
 	trouble queue.Trouble
 	message string // for people
+	// again says that it was not the first attempt: an earlier one may have
+	// done something before it failed.
+	again bool
 }
 
 // worker performs the jobs of one kind.
@@ -100,7 +103,7 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 		}
 		log.Warn("action failed", "outcome", outcome, "kind", kind, "error", err)
 		if w.deed.failed != nil {
-			facts = append(facts, w.deed.failed(a, failure{kind, troubleOf(kind), sentence(err)})...)
+			facts = append(facts, w.deed.failed(a, failure{kind, troubleOf(kind), sentence(err), job.Attempt > 1})...)
 		}
 	}
 	if len(facts) > 0 && repo.ID != 0 {
@@ -166,15 +169,14 @@ func stamped(f queue.Fact, now time.Time) queue.Fact {
 }
 
 // troubleOf is a kind of error as a decision knows it. Something gone is
-// "nobody knows": the decision then repeats a bounded number of times, with
-// back-off, while a read of the target finds out what has become of it. As
-// "stale" it would be repeated at once and for ever; as "denied" it would fail
-// pull requests for a branch that was only renamed.
+// "stale": the decision reads the target again and so finds out what has become
+// of it, and repeats with back-off until then. As "denied" it would fail pull
+// requests for a branch that was only renamed.
 func troubleOf(kind gitprovider.Kind) queue.Trouble {
 	switch kind {
 	case gitprovider.Conflict:
 		return queue.TroubleConflict
-	case gitprovider.Stale:
+	case gitprovider.Stale, gitprovider.Gone:
 		return queue.TroubleStale
 	case gitprovider.Denied:
 		return queue.TroubleDenied
