@@ -27,6 +27,9 @@ type Config struct {
 	Now func() time.Time
 	// Log receives what an operator should know; nil = nothing is logged.
 	Log *slog.Logger
+	// MaxAttempts says how often an action of a kind is tried; nil = four
+	// times. Whoever works the jobs knows.
+	MaxAttempts func(kind string) int
 	// MaxOpen limits the connections, MaxIdle those kept when idle; 0 = 20.
 	// One more connection listens for notifications.
 	MaxOpen, MaxIdle int
@@ -74,7 +77,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		db.now = time.Now
 	}
 	db.ctx, db.cancel = context.WithCancel(context.Background())
-	if db.jobs, err = newJobs(pool.DB, log); err == nil {
+	if db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log); err == nil {
 		err = pool.PingContext(ctx)
 	}
 	if err != nil {

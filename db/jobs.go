@@ -26,35 +26,37 @@ const (
 // JobQueues lists the job queues, for whoever works them.
 var JobQueues = []string{BuildJobs, LandJobs, ReadJobs, TellJobs}
 
-// jobOpts says for each kind of action where it is worked and how often it is
-// tried. All attempts together end before the state's own deadline, after
-// which the engine asks again: so a few quick ones, then the fact that it
-// failed. Telling and answering have no such deadline and are tried longer.
-func jobOpts(kind string) *river.InsertOpts {
+// opts says for each kind of action where it is worked, and that what
+// people see and what nobody waits for goes last.
+func (j *jobs) opts(kind string) *river.InsertOpts {
+	opts := &river.InsertOpts{Queue: ReadJobs, MaxAttempts: j.attempts(kind)}
 	switch kind {
 	case queue.BuildRuns{}.Kind():
-		return &river.InsertOpts{Queue: BuildJobs, MaxAttempts: 3}
+		opts.Queue = BuildJobs
 	case queue.StopRun{}.Kind():
-		return &river.InsertOpts{Queue: BuildJobs, MaxAttempts: 10, Priority: 3}
+		opts.Queue, opts.Priority = BuildJobs, 3
 	case queue.Land{}.Kind():
-		return &river.InsertOpts{Queue: LandJobs, MaxAttempts: 3}
-	case queue.SyncPR{}.Kind():
-		return &river.InsertOpts{Queue: TellJobs, MaxAttempts: 10, Priority: 2}
+		opts.Queue = LandJobs
 	case queue.AnswerCommand{}.Kind():
-		return &river.InsertOpts{Queue: TellJobs, MaxAttempts: 10}
+		opts.Queue = TellJobs
+	case queue.SyncPR{}.Kind():
+		opts.Queue, opts.Priority = TellJobs, 2
 	case queue.Resync{}.Kind():
-		return &river.InsertOpts{Queue: ReadJobs, MaxAttempts: 3, Priority: 3}
-	default:
-		return &river.InsertOpts{Queue: ReadJobs, MaxAttempts: 3}
+		opts.Priority = 3
 	}
+	return opts
 }
 
 // jobs puts actions into River's table. It works none.
 type jobs struct {
-	client *river.Client[*sql.Tx]
+	client   *river.Client[*sql.Tx]
+	attempts func(kind string) int
 }
 
-func newJobs(pool *sql.DB, log *slog.Logger) (*jobs, error) {
+func newJobs(pool *sql.DB, attempts func(kind string) int, log *slog.Logger) (*jobs, error) {
+	if attempts == nil {
+		attempts = func(string) int { return 4 }
+	}
 	client, err := river.NewClient(riverdatabasesql.New(pool), &river.Config{
 		Logger: log,
 		// Workers hear of an insert at once. River leaves out notifications
@@ -65,7 +67,7 @@ func newJobs(pool *sql.DB, log *slog.Logger) (*jobs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the job client: %w", err)
 	}
-	return &jobs{client}, nil
+	return &jobs{client, attempts}, nil
 }
 
 // insert adds a job for each action to the transaction.
@@ -79,7 +81,7 @@ func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) 
 		if err != nil {
 			return fmt.Errorf("insert job %s: %w", a.Kind(), err)
 		}
-		params[i] = river.InsertManyParams{Args: jobArgs{a.Kind(), json.RawMessage(text)}, InsertOpts: jobOpts(a.Kind())}
+		params[i] = river.InsertManyParams{Args: jobArgs{a.Kind(), json.RawMessage(text)}, InsertOpts: j.opts(a.Kind())}
 	}
 	if _, err := j.client.InsertManyFastTx(ctx, tx.Tx, params); err != nil {
 		return fmt.Errorf("insert jobs: %w", err)

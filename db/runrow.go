@@ -68,9 +68,9 @@ func (r runRow) run() queue.Run {
 		ID: queue.RunID(r.ID), Group: queue.GroupID(r.GroupID), Kind: queue.RunKind(r.Kind), State: queue.RunState(r.State),
 		Members: retyped[queue.EntryID](r.Members),
 		Base:    queue.Base{Commit: r.BaseCommit, Tree: r.BaseTree, Epoch: r.BaseEpoch, Seq: r.BaseSeq},
-		Chain:   r.Chain.v, Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
+		Chain:   unlessEmpty(r.Chain.v), Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
 		MergeMethod: queue.MergeMethod(r.MergeMethod), LandingMode: queue.LandingMode(r.LandingMode),
-		Required: r.Required.v, RequiredSource: queue.RequiredSource(r.RequiredSource), DraftPR: r.DraftPR,
+		Required: unlessEmpty(r.Required.v), RequiredSource: queue.RequiredSource(r.RequiredSource), DraftPR: r.DraftPR,
 		AskedAt: time.Time(r.AskedAt), StartedAt: time.Time(r.StartedAt), Deadline: time.Time(r.Deadline), EndedAt: time.Time(r.EndedAt),
 		Why: queue.Reason(r.Why), Message: r.Message, NotBuilt: r.NotBuilt.v, Spoilt: r.Spoilt, ReadAfter: time.Time(r.ReadAfter),
 	}

@@ -228,6 +228,14 @@ func renumbered[T ~int64](in []int64) []T {
 	return out
 }
 
+// unlessEmpty is nil for an empty list, as lists of rows are read back.
+func unlessEmpty[T any](in []T) []T {
+	if len(in) == 0 {
+		return nil
+	}
+	return in
+}
+
 // isUUID reports whether Postgres takes the text as a uuid and gives the same
 // text back.
 func isUUID(s string) bool {

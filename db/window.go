@@ -91,6 +91,10 @@ func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now tim
 	if err := readRuns(ctx, tx, s, &n); err != nil {
 		return nil, err
 	}
+	for _, b := range s.Queue.Bisections {
+		n.entries = append(n.entries, b.Members...)
+		n.addChain(b.Steps)
+	}
 	if landing := s.Queue.Landing; landing != nil {
 		for _, step := range landing.Land.Steps {
 			n.entries = append(n.entries, step.Entry)
@@ -168,7 +172,7 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 			LIMIT $2 + 1)
 		UNION ALL (SELECT id, 'ready' FROM entries
 			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND base = $4
-				AND open AND NOT draft AND (forced OR mergeability = 'mergeable')
+				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single' OR targets <> 0)
 			ORDER BY submitted_at, id LIMIT $5 + 1)
 		UNION ALL (SELECT id, 'patience' FROM entries
 			WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
@@ -179,7 +183,7 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 		int64(s.Queue.ID), limits["free"],
 		n.admits || s.Queue.State.Admits(), s.Queue.Branch, limits["ready"],
 		stamp(patienceEnds(s.Queue.Settings, now)), limits["patience"],
-		now, limits["refresh"]); err != nil {
+		now, limits["refresh"], string(s.Queue.Mode)); err != nil {
 		return nil, fmt.Errorf("find entries that may move: %w", err)
 	}
 	var ids []queue.EntryID

@@ -55,6 +55,8 @@ CREATE TABLE queues (
     parts                           bigint[] NOT NULL, -- groups of bisections, oldest bisection first
     landed                          jsonb NOT NULL,
     landing                         jsonb, -- the one landing in flight
+    bisections                      jsonb NOT NULL, -- under way, oldest first
+    bisected                        bigint NOT NULL,
     runs                            bigint NOT NULL,
     groups                          bigint NOT NULL,
     landings                        bigint NOT NULL,
@@ -117,6 +119,8 @@ CREATE TABLE entries (
     admitted_at        timestamptz,
     state_changed_at   timestamptz NOT NULL,
 
+    targets            bigint NOT NULL, -- impacted targets known for head; 0 = none
+    bound_targets      bigint NOT NULL,
     group_id           bigint NOT NULL, -- 0 = in none
     cancel             jsonb,
     restart            jsonb,
