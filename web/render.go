@@ -1,0 +1,88 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/http"
+	"path"
+
+	"github.com/julienschmidt/httprouter"
+)
+
+//go:embed pages
+var files embed.FS
+
+// view is what a template shows. The name is that of its file without
+// extension.
+type view interface {
+	template() string
+	Heading() string // for the window's title
+}
+
+// pages are the parsed templates by name, and the style sheet with the address
+// that changes with its content.
+type pages struct {
+	templates map[string]*template.Template
+	assets    map[string]asset
+}
+
+// asset is a file that a page loads.
+type asset struct {
+	content     []byte
+	contentType string
+}
+
+// parsePages reads the embedded files. It fails only if one of them is wrong.
+func parsePages() (pages, error) {
+	p := pages{templates: map[string]*template.Template{}, assets: map[string]asset{}}
+	addresses := map[string]string{}
+	for file, contentType := range map[string]string{"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
+		content, err := files.ReadFile("pages/" + file)
+		if err != nil {
+			return pages{}, err
+		}
+		sum := sha256.Sum256(content)
+		versioned := hex.EncodeToString(sum[:6]) + path.Ext(file)
+		p.assets[versioned] = asset{content, contentType}
+		addresses[file] = "/assets/" + versioned
+	}
+	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
+	for _, name := range []string{"overview", "queue", "pr", "run", "problem"} {
+		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html")
+		if err != nil {
+			return pages{}, fmt.Errorf("parse page %s: %w", name, err)
+		}
+		p.templates[name] = t
+	}
+	return p, nil
+}
+
+// render writes a page whole, or an error page when it does not render.
+func (h *Handler) render(w http.ResponseWriter, status int, v view) {
+	var body bytes.Buffer
+	if err := h.pages.templates[v.template()].Execute(&body, v); err != nil {
+		h.log.Error("page not rendered", "page", v.template(), "err", err)
+		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store") // a page is true for a moment
+	w.WriteHeader(status)
+	_, _ = body.WriteTo(w) // the reader is gone, and so is the page
+}
+
+// asset serves a file under the address that names its content.
+func (h *Handler) asset(w http.ResponseWriter, r *http.Request, p httprouter.Params) {
+	a, ok := h.pages.assets[p.ByName("file")]
+	if !ok {
+		h.router.NotFound.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", a.contentType)
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(a.content)
+}

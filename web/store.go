@@ -1,0 +1,37 @@
+package web
+
+import (
+	"context"
+
+	"signalbox/queue"
+)
+
+// Store is what the pages need of storage. Nothing here takes a lock.
+type Store interface {
+	// Queues lists every queue, by host, owner, name and branch.
+	Queues(ctx context.Context) ([]queue.Queue, error)
+	// Counts counts the active entries of every queue by their state; what
+	// is missing is zero.
+	Counts(ctx context.Context) (map[queue.ID]map[queue.EntryState]int64, error)
+	// QueueNamed finds a queue by its repository's name, in any case, and its
+	// branch. An old name works until another repository takes it.
+	// ErrNotFound: there is none.
+	QueueNamed(ctx context.Context, host, owner, name, branch string) (queue.Queue, error)
+	// Read is a window with the entries named in it, for Explain.
+	Read(ctx context.Context, q queue.ID, prs ...int64) (*queue.Snapshot, error)
+	// Enqueued lists every active entry in queue order: the line, pending,
+	// not ready.
+	Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error)
+	// Ended lists entries that are in a final state, the latest ending first,
+	// limit at most.
+	Ended(ctx context.Context, q queue.ID, limit int) ([]queue.Entry, error)
+	// Entry finds the entry of a pull request, active or ended.
+	// ErrNotFound: it was never submitted to this queue.
+	Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, error)
+	// Timeline lists the moves of a pull request in a queue, oldest first,
+	// over all its submissions.
+	Timeline(ctx context.Context, q queue.ID, pr int64) ([]queue.Move, error)
+	// Run finds a run of the queue, ended or not, and the entries of its
+	// chain. ErrNotFound: there is none.
+	Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error)
+}

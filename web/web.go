@@ -1,0 +1,259 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/julienschmidt/httprouter"
+
+	"signalbox/queue"
+)
+
+// endedShown is how many recent endings a queue's page lists.
+const endedShown = 25
+
+// Config is what a Handler is made of.
+type Config struct {
+	// Store is read for every page. It is mandatory.
+	Store Store
+	// Log gets what a reader must not see; nil = nowhere.
+	Log *slog.Logger
+	// Clock gives the time that pages are rendered at; nil = time.Now.
+	Clock func() time.Time
+}
+
+// Handler serves the pages. It is safe for concurrent use.
+type Handler struct {
+	store  Store
+	log    *slog.Logger
+	clock  func() time.Time
+	pages  pages
+	router *httprouter.Router
+}
+
+// New makes a Handler.
+func New(cfg Config) (*Handler, error) {
+	if cfg.Store == nil {
+		return nil, errors.New("make pages: there is no store")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = time.Now
+	}
+	parsed, err := parsePages()
+	if err != nil {
+		return nil, fmt.Errorf("make pages: %w", err)
+	}
+	h := &Handler{store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed}
+	h.router = h.routes()
+	return h, nil
+}
+
+func (h *Handler) routes() *httprouter.Router {
+	r := httprouter.New()
+	// A redirect to a path that a stranger wrote is a gift to them.
+	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
+	r.NotFound = h.page(func(*http.Request) (view, error) { return nil, queue.ErrNotFound })
+	r.MethodNotAllowed = http.HandlerFunc(h.wrongMethod)
+	for path, show := range map[string]func(*http.Request) (view, error){
+		"/":                                h.overview,
+		"/q/:host/:owner/:name":            h.queue,
+		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
+		"/q/:host/:owner/:name/run/:run":   h.run,
+	} {
+		r.Handler(http.MethodGet, path, h.page(show))
+		r.Handler(http.MethodHead, path, h.page(show))
+	}
+	r.GET("/assets/:file", h.asset)
+	r.HEAD("/assets/:file", h.asset)
+	return r
+}
+
+// ServeHTTP serves one page.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("X-Frame-Options", "DENY")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.router.ServeHTTP(w, r)
+}
+
+// moved is an error that sends the reader to another of our pages.
+type moved string
+
+func (m moved) Error() string { return "moved to " + string(m) }
+
+// absent is a "not found" that can say what is not there.
+type absent string
+
+func (a absent) Error() string   { return string(a) }
+func (absent) Is(err error) bool { return err == queue.ErrNotFound }
+
+// page turns what a reader of the store shows, or its error, into an answer.
+func (h *Handler) page(show func(*http.Request) (view, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, err := show(r)
+		var to moved
+		var what absent
+		switch {
+		case err == nil:
+			h.render(w, http.StatusOK, v)
+		case errors.As(err, &to):
+			http.Redirect(w, r, string(to), http.StatusFound)
+		case errors.As(err, &what):
+			h.render(w, http.StatusNotFound, problemView{Title: "Not found", Message: string(what)})
+		case errors.Is(err, queue.ErrNotFound):
+			h.render(w, http.StatusNotFound, problemView{Title: "Not found", Message: "There is no such page."})
+		default:
+			h.log.Error("page not shown", "path", r.URL.Path, "err", err)
+			w.Header().Set("Retry-After", "10")
+			h.render(w, http.StatusServiceUnavailable, problemView{Title: "Not available",
+				Message: "The page cannot be shown now. Nothing is lost: queues go on as soon as they can. Try again in a moment."})
+		}
+	})
+}
+
+func (h *Handler) wrongMethod(w http.ResponseWriter, _ *http.Request) {
+	h.render(w, http.StatusMethodNotAllowed, problemView{Title: "Not allowed", Message: "Pages can only be read."})
+}
+
+// overview shows all queues.
+func (h *Handler) overview(r *http.Request) (view, error) {
+	queues, err := h.store.Queues(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	counts, err := h.store.Counts(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("count entries: %w", err)
+	}
+	return viewOverview(queues, counts), nil
+}
+
+// queue shows one queue.
+func (h *Handler) queue(r *http.Request) (view, error) {
+	if !r.URL.Query().Has("branch") {
+		return h.queuesOf(r)
+	}
+	q, err := h.named(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.store.Read(r.Context(), q.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read queue %d: %w", q.ID, err)
+	}
+	active, err := h.store.Enqueued(r.Context(), q.ID)
+	if err != nil {
+		return nil, fmt.Errorf("list entries of queue %d: %w", q.ID, err)
+	}
+	ended, err := h.store.Ended(r.Context(), q.ID, endedShown)
+	if err != nil {
+		return nil, fmt.Errorf("list endings of queue %d: %w", q.ID, err)
+	}
+	return viewQueue(s, active, ended, h.clock()), nil
+}
+
+// queuesOf leads from a repository to its only queue, or lists them.
+func (h *Handler) queuesOf(r *http.Request) (view, error) {
+	v, err := h.overview(r)
+	if err != nil {
+		return nil, err
+	}
+	all := v.(overviewView)
+	p := httprouter.ParamsFromContext(r.Context())
+	wanted := queue.Repo{Host: p.ByName("host"), Owner: p.ByName("owner"), Name: p.ByName("name")}
+	all.only(wanted.String())
+	switch len(all.Queues) {
+	case 0:
+		return nil, absent("There is no queue on this repository.")
+	case 1:
+		return nil, moved(all.Queues[0].URL)
+	}
+	return all, nil
+}
+
+// pullRequest shows a pull request in a queue.
+func (h *Handler) pullRequest(r *http.Request) (view, error) {
+	q, err := h.named(r)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseInt(httprouter.ParamsFromContext(r.Context()).ByName("number"), 10, 64)
+	if err != nil || number <= 0 {
+		return nil, queue.ErrNotFound
+	}
+	e, err := h.store.Entry(r.Context(), q.ID, number)
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, absent(fmt.Sprintf("#%d was never submitted to the queue of %s. Comment /merge on the pull request to submit it.", number, q.Branch))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read entry of #%d: %w", number, err)
+	}
+	s, err := h.store.Read(r.Context(), q.ID, number)
+	if err != nil {
+		return nil, fmt.Errorf("read queue %d: %w", q.ID, err)
+	}
+	if inWindow := s.ByPR(number); inWindow != nil { // of the same moment as the rest
+		e = *inWindow
+	}
+	moves, err := h.store.Timeline(r.Context(), q.ID, number)
+	if err != nil {
+		return nil, fmt.Errorf("read timeline of #%d: %w", number, err)
+	}
+	return viewPR(s, &e, moves, h.clock()), nil
+}
+
+// run shows a test run.
+func (h *Handler) run(r *http.Request) (view, error) {
+	q, err := h.named(r)
+	if err != nil {
+		return nil, err
+	}
+	id := httprouter.ParamsFromContext(r.Context()).ByName("run")
+	if !storable(id) {
+		return nil, queue.ErrNotFound
+	}
+	run, entries, err := h.store.Run(r.Context(), q.ID, queue.RunID(id))
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, absent("There is no such test run in this queue.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read run: %w", err)
+	}
+	return viewRun(q, &run, entries, h.clock()), nil
+}
+
+// named finds the queue that a request names.
+func (h *Handler) named(r *http.Request) (queue.Queue, error) {
+	p := httprouter.ParamsFromContext(r.Context())
+	host, owner, name := p.ByName("host"), p.ByName("owner"), p.ByName("name")
+	branch := r.URL.Query().Get("branch")
+	if !storable(host) || !storable(owner) || !storable(name) || !storable(branch) {
+		return queue.Queue{}, absent("There is no such queue.")
+	}
+	q, err := h.store.QueueNamed(r.Context(), host, owner, name, branch)
+	if errors.Is(err, queue.ErrNotFound) {
+		return queue.Queue{}, absent("There is no such queue.")
+	}
+	if err != nil {
+		return queue.Queue{}, fmt.Errorf("find queue: %w", err)
+	}
+	return q, nil
+}
+
+// storable reports whether a text can be a name at all, before the database
+// is bothered with it.
+func storable(text string) bool {
+	return text != "" && len(text) <= 300 && utf8.ValidString(text) && !strings.ContainsRune(text, 0)
+}

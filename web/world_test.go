@@ -1,0 +1,212 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/queue"
+)
+
+// The pages are tested on one queue at one moment: #11 has passed and lands
+// next, #12 and #13 are tested on top of it, #14 waits for a slot, #15 is not
+// ready, #9 failed and #8 was merged.
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const hostile = `"><script>alert(1)</script>{{.}}<img src=x onerror=alert(1)>`
+
+// world is a Store of fixed values; broken makes every read fail.
+type world struct {
+	queues  []queue.Queue
+	s       *queue.Snapshot
+	entries []queue.Entry // active, in queue order
+	ended   []queue.Entry
+	moves   []queue.Move
+	broken  error
+}
+
+func sha(c string) string { return strings.Repeat(c, 40) }
+
+func newWorld() *world {
+	q := queue.Queue{
+		ID: 1, Repo: queue.Repo{ID: 1, Host: "github.com", Owner: "acme", Name: "app"}, Branch: "release/1.2",
+		State: queue.Running, Settings: queue.DefaultSettings(), Target: queue.Target{Commit: sha("0a")[:40], Tree: sha("b")},
+	}
+	q.Concurrency = 2
+	other := q
+	other.ID, other.Branch, other.State, other.StateWhy = 2, "main", queue.Paused, "The landed tree of #3 differs from what was tested."
+	alone := q
+	alone.ID, alone.Repo.Name, alone.Branch = 3, "lib", "main"
+
+	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q)}
+	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
+	second := w.add(12, hostile, queue.Testing, queue.TestRunStarted, 12)
+	third := w.add(13, "Paint the lever", queue.Testing, queue.TestRunStarted, 12)
+	w.add(14, "Move the points", queue.Pending, queue.NowReady, 3)
+	draft := w.add(15, "Half a bridge", queue.NotReady, queue.SubmittedByUser, 90)
+	draft.Draft, draft.Mergeability = true, queue.MergeabilityInProgress
+	third.Priority = queue.High
+
+	one := w.run("run-one", nil, first)
+	one.State, one.EndedAt = queue.RunPassed, noon.Add(-2*time.Minute)
+	w.report(one, "unit", "completed", "success")
+	w.report(one, "lint", "completed", "success")
+	two := w.run("run-two", []*queue.Entry{first}, second, third)
+	w.report(two, "unit", "completed", "success")
+	w.report(two, "docs", "in_progress", "")
+	first.VerifiedBy = one.ID
+	w.group(1, one, first)
+	w.group(2, two, second, third)
+
+	failed := w.add(9, "Break it", queue.Failed, queue.RequiredStatusFailed, 200)
+	failed.Message = "The required check unit failed."
+	merged := w.add(8, "Fix it", queue.Merged, queue.MergedByQueue, 300)
+	merged.LandedCommit = sha("c")
+	w.moves = []queue.Move{
+		{Entry: second.ID, PR: 12, Submission: 1, To: queue.NotReady, At: noon.Add(-3 * time.Hour), Reason: queue.SubmittedByUser, Actor: queue.Actor{Login: "ada", ID: 1}},
+		{Entry: second.ID, PR: 12, Submission: 1, From: queue.NotReady, To: queue.Cancelled, At: noon.Add(-2 * time.Hour), Reason: queue.PRClosed, Message: "The pull request was closed."},
+		{Entry: second.ID, PR: 12, Submission: 2, From: queue.Cancelled, To: queue.NotReady, At: noon.Add(-30 * time.Minute), Reason: queue.SubmittedByUser, Actor: queue.Actor{Login: "bob", ID: 2}},
+		{Entry: second.ID, PR: 12, Submission: 2, From: queue.Pending, To: queue.Testing, At: noon.Add(-12 * time.Minute), Reason: queue.TestRunStarted, Message: "Testing has started with " + hostile, Run: "run-two"},
+	}
+	for _, n := range []int64{11, 12, 13, 14, 15} {
+		w.entries = append(w.entries, *w.s.ByPR(n))
+	}
+	for _, n := range []int64{9, 8} {
+		w.ended = append(w.ended, *w.s.ByPR(n))
+		delete(w.s.Entries, w.s.ByPR(n).ID)
+	}
+	return w
+}
+
+// add makes an entry that changed into its state so many minutes ago.
+func (w *world) add(number int64, title string, state queue.EntryState, why queue.Reason, minutes int) *queue.Entry {
+	t := noon.Add(-time.Duration(minutes) * time.Minute)
+	e := &queue.Entry{
+		ID: queue.EntryID(fmt.Sprintf("entry-%d", number)), Submission: 1, State: state, Reason: why,
+		PullRequest: queue.PullRequest{
+			Number: number, Title: title, URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number),
+			Author: queue.Actor{Login: "ada", ID: 1}, Head: sha("a"), HeadRef: "feature", Base: "release/1.2", Open: true,
+		},
+		BoundHead: sha("a"), Mergeability: queue.Mergeable, SubmittedBy: queue.Actor{Login: "ada", ID: 1},
+		Priority: queue.Medium, SubmittedAt: t, StateChangedAt: t,
+	}
+	if state != queue.NotReady {
+		e.AdmittedAt = t
+	}
+	w.s.Entries[e.ID] = e
+	return e
+}
+
+func (w *world) run(id queue.RunID, ahead []*queue.Entry, own ...*queue.Entry) *queue.Run {
+	r := &queue.Run{
+		ID: id, Kind: queue.MainRun, State: queue.RunTesting, Branch: "signalbox/pr-1/" + string(id), Commit: sha("d"), Tree: sha("e"),
+		Base: queue.Base{Commit: sha("f")}, MergeMethod: queue.MergeCommit, Checks: map[string]queue.Report{},
+		Required: []queue.Required{{Name: "unit"}, {Name: "lint"}}, RequiredSource: queue.FromProtection,
+		AskedAt: noon.Add(-13 * time.Minute), StartedAt: noon.Add(-12 * time.Minute), Deadline: noon.Add(4 * time.Hour),
+	}
+	for _, e := range slices.Concat(ahead, own) {
+		r.Chain = append(r.Chain, queue.Step{Entry: e.ID, Submission: 1, PR: e.Number, Head: e.BoundHead, Commit: sha("1"), Tree: sha("2")})
+	}
+	for _, e := range own {
+		r.Members = append(r.Members, e.ID)
+	}
+	w.s.Runs[id] = r
+	return r
+}
+
+func (w *world) report(r *queue.Run, name, status, result string) {
+	report := queue.Report{Kind: queue.CheckRun, Name: name, AppID: 7, ID: int64(len(r.Checks) + 1), Status: status, Result: result,
+		URL: "https://ci.example/" + name, At: noon.Add(-5 * time.Minute)}
+	r.Checks[report.Key()] = report
+}
+
+func (w *world) group(id queue.GroupID, r *queue.Run, members ...*queue.Entry) {
+	g := &queue.Group{ID: id, Run: r.ID}
+	for _, e := range members {
+		e.Group = id
+		g.Members = append(g.Members, e.ID)
+	}
+	r.Group = id
+	w.s.Groups[id], w.s.Line = g, append(w.s.Line, id)
+}
+
+func (w *world) Queues(context.Context) ([]queue.Queue, error) { return w.queues, w.broken }
+
+func (w *world) Counts(context.Context) (map[queue.ID]map[queue.EntryState]int64, error) {
+	return map[queue.ID]map[queue.EntryState]int64{1: {queue.NotReady: 1, queue.Pending: 1, queue.Testing: 2, queue.TestsPassed: 1}}, w.broken
+}
+
+func (w *world) QueueNamed(_ context.Context, host, owner, name, branch string) (queue.Queue, error) {
+	for _, q := range w.queues {
+		if q.Repo.Host == host && strings.EqualFold(q.Repo.Owner, owner) && strings.EqualFold(q.Repo.Name, name) && q.Branch == branch {
+			return q, w.broken
+		}
+	}
+	return queue.Queue{}, queue.ErrNotFound
+}
+
+func (w *world) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapshot, error) {
+	if id == w.s.Queue.ID {
+		return w.s, w.broken
+	}
+	for _, q := range w.queues {
+		if q.ID == id {
+			return queue.NewSnapshot(q), w.broken
+		}
+	}
+	return nil, queue.ErrNotFound
+}
+
+func (w *world) Enqueued(_ context.Context, id queue.ID) ([]queue.Entry, error) {
+	if id != w.s.Queue.ID {
+		return nil, w.broken
+	}
+	return w.entries, w.broken
+}
+
+func (w *world) Ended(_ context.Context, id queue.ID, limit int) ([]queue.Entry, error) {
+	if id != w.s.Queue.ID {
+		return nil, w.broken
+	}
+	return w.ended[:min(limit, len(w.ended))], w.broken
+}
+
+func (w *world) Entry(_ context.Context, id queue.ID, pr int64) (queue.Entry, error) {
+	for _, e := range slices.Concat(w.entries, w.ended) {
+		if id == w.s.Queue.ID && e.Number == pr {
+			return e, w.broken
+		}
+	}
+	return queue.Entry{}, queue.ErrNotFound
+}
+
+func (w *world) Timeline(_ context.Context, _ queue.ID, pr int64) ([]queue.Move, error) {
+	var moves []queue.Move
+	for _, m := range w.moves {
+		if m.PR == pr {
+			moves = append(moves, m)
+		}
+	}
+	return moves, w.broken
+}
+
+func (w *world) Run(_ context.Context, _ queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error) {
+	r := w.s.Runs[id]
+	if r == nil {
+		return queue.Run{}, nil, queue.ErrNotFound
+	}
+	return *r, w.entries, w.broken
+}
+
+func handler(t testing.TB, s Store) *Handler {
+	t.Helper()
+	h, err := New(Config{Store: s, Clock: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
