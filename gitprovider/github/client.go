@@ -1,0 +1,262 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+	"github.com/google/go-github/v60/github"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/mirror"
+	"signalbox/queue"
+)
+
+// Config connects to one host as one App. AppID, PrivateKey and DataDir are
+// required; everything else has a default that is right for github.com.
+type Config struct {
+	// AppID is the App's number.
+	AppID int64
+	// PrivateKey is the App's RSA private key in PEM form, as the host gave it.
+	PrivateKey []byte
+	// APIURL is where the REST API is: https://api.github.com if empty,
+	// https://HOST/api/v3 for an Enterprise Server.
+	APIURL string
+	// WebURL is where people and git reach the host. Derived from APIURL if empty.
+	WebURL string
+	// Host is what repositories call this host in queue.Repo.Host and in the
+	// API. Derived from WebURL if empty.
+	Host string
+	// DataDir is where mirrors are kept, in a folder "mirrors". Each copy of
+	// the program has its own.
+	DataDir string
+	// BotLogin is the App's account, "signalbox[bot]" if empty. Comments are
+	// recognised as ours by it or by AppID.
+	BotLogin string
+	// CommitterName and CommitterEmail are who makes commits; the App's
+	// account if empty. Another committer makes other commit ids.
+	CommitterName, CommitterEmail string
+	// CommitTitle finds a commit title that a pull request's description
+	// asks for. Nil: a line "merge-commit-title: …".
+	CommitTitle func(body string) string
+	// Git is the git program, "git" if empty.
+	Git string
+	// CloneFilter is the mirror's partial clone filter: "blob:none" if empty, "off" for none.
+	CloneFilter string
+	// HTTP makes the calls; only its Transport is used. http.DefaultTransport if nil.
+	HTTP *http.Client
+	// Limits bound what is asked of the host.
+	Limits Limits
+	// CallTimeout bounds one call, without the time that it waits for its
+	// turn; 30 seconds if zero.
+	CallTimeout time.Duration
+	// OnCall hears of every call that was answered, or was not (status 0).
+	// endpoint is one of a bounded set such as "GET /repos/:/:/pulls/:".
+	OnCall func(endpoint string, status int)
+	// Log receives what is worth an operator's look; nothing is logged if nil.
+	Log *slog.Logger
+	// Now is the clock of facts; time.Now if nil.
+	Now func() time.Time
+}
+
+// Client is one host. It is safe for concurrent use.
+type Client struct {
+	cfg     Config
+	log     *slog.Logger
+	base    http.RoundTripper
+	key     *rsa.PrivateKey
+	apiURL  string // no slash at the end
+	webURL  string
+	mirrors *mirror.Mirrors
+	app     *conn // acts as the App itself
+
+	mu     sync.Mutex      // guards conns
+	conns  map[int64]*conn // by installation
+	ownRun *lru[string, int64]
+	emails *lru[string, []string]
+}
+
+var _ gitprovider.Host = (*Client)(nil)
+
+// New checks the configuration and makes a client. It talks to nobody. Its
+// error names everything that is wrong.
+func New(cfg Config) (*Client, error) {
+	var problems []error
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if cfg.AppID <= 0 {
+		problem("the App's id must be a positive number; it stands on the App's page under About")
+	}
+	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	if err != nil {
+		problem("the App's private key is no RSA key in PEM form; use the .pem file that the host made on the App's page under Private keys, unchanged: %w", err)
+	}
+	if cfg.DataDir == "" {
+		problem("no data folder given for the mirrors of repositories")
+	}
+	api, err := address(cmp.Or(cfg.APIURL, "https://api.github.com"))
+	if err != nil {
+		problem("the API's address: %w", err)
+	}
+	web, err := address(cmp.Or(cfg.WebURL, webOf(api)))
+	if err != nil {
+		problem("the web address: %w", err)
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("connect to GitHub: %w", errors.Join(problems...))
+	}
+	cfg.fill(web)
+	c := &Client{
+		cfg: cfg, log: cfg.Log, base: http.DefaultTransport, key: key, apiURL: api, webURL: web,
+		conns: map[int64]*conn{}, ownRun: newLRU[string, int64](4096), emails: newLRU[string, []string](1024),
+	}
+	if cfg.HTTP != nil && cfg.HTTP.Transport != nil {
+		c.base = cfg.HTTP.Transport
+	}
+	c.mirrors, err = mirror.New(mirror.Config{
+		Dir: filepath.Join(cfg.DataDir, "mirrors"), Git: cfg.Git, Filter: cfg.CloneFilter,
+		Name: cfg.CommitterName, Email: cfg.CommitterEmail, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to GitHub: %w", err)
+	}
+	c.app = c.newConn(0)
+	return c, nil
+}
+
+func (cfg *Config) fill(web string) {
+	cfg.Host = cmp.Or(cfg.Host, hostOf(web))
+	cfg.BotLogin = cmp.Or(cfg.BotLogin, "signalbox[bot]")
+	name, _, _ := strings.Cut(cfg.Host, ":")
+	cfg.CommitterName = cmp.Or(cfg.CommitterName, cfg.BotLogin)
+	cfg.CommitterEmail = cmp.Or(cfg.CommitterEmail, cfg.BotLogin+"@users.noreply."+name)
+	cfg.CallTimeout = cmp.Or(cfg.CallTimeout, 30*time.Second)
+	if cfg.CommitTitle == nil {
+		cfg.CommitTitle = commitTitle
+	}
+	if cfg.OnCall == nil {
+		cfg.OnCall = func(string, int) {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+}
+
+// address checks a base address and takes the slash off its end.
+func address(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%q must be http(s)://host[/path], without credentials", text)
+	}
+	return strings.TrimRight(text, "/"), nil
+}
+
+// webOf is where people go, for the address of an API.
+func webOf(api string) string {
+	u, err := url.Parse(api)
+	if err != nil {
+		return api
+	}
+	return u.Scheme + "://" + strings.TrimPrefix(u.Host, "api.")
+}
+
+func hostOf(web string) string {
+	u, err := url.Parse(web)
+	if err != nil {
+		return web
+	}
+	return u.Host
+}
+
+// Host is what repositories call this host.
+func (c *Client) Host() string { return c.cfg.Host }
+
+// conn returns the connection of a repository's installation.
+func (c *Client) conn(repo queue.Repo) (*conn, error) {
+	if !strings.EqualFold(repo.Host, c.cfg.Host) {
+		return nil, denied("%s is on another host than %s, which this server is connected to", repo, c.cfg.Host)
+	}
+	if repo.Installation == 0 {
+		return nil, denied("the App is not installed on %s; install it from its page on %s", repo, c.cfg.Host)
+	}
+	return c.installation(repo.Installation), nil
+}
+
+func (c *Client) installation(id int64) *conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.conns[id]
+	if k == nil {
+		k = c.newConn(id)
+		c.conns[id] = k
+	}
+	return k
+}
+
+func (c *Client) newConn(id int64) *conn {
+	k := &conn{c: c, id: id, limits: newLimiter(c.cfg.Limits), cache: newLRU[string, cached](2048)}
+	k.rest = github.NewClient(&http.Client{Transport: k})
+	k.rest.BaseURL, _ = url.Parse(c.apiURL + "/")
+	k.rest.UserAgent = "signalbox"
+	return k
+}
+
+// source is a repository as the mirror reaches it now.
+func (c *Client) source(ctx context.Context, k *conn, repo queue.Repo) (mirror.Source, error) {
+	token, err := k.token(ctx)
+	if err != nil {
+		return mirror.Source{}, explain(err, "get a token for git on %s", repo)
+	}
+	return mirror.Source{
+		Repo: repo, Token: token,
+		URL:    c.webURL + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name) + ".git",
+		Emails: func(ctx context.Context, pr int64) ([]string, error) { return c.authorEmails(ctx, k, repo, pr) },
+	}, nil
+}
+
+// withSource runs git work, once more with a fresh token if the host refuses
+// the one we have: it may have been revoked before its time.
+func (c *Client) withSource(ctx context.Context, k *conn, repo queue.Repo, do func(mirror.Source) error) error {
+	src, err := c.source(ctx, k, repo)
+	if err != nil {
+		return err
+	}
+	err = do(src)
+	var remote *mirror.RemoteError
+	if !errors.As(err, &remote) || remote.Status != http.StatusUnauthorized {
+		return err
+	}
+	k.forget(src.Token)
+	if src, err = c.source(ctx, k, repo); err != nil {
+		return err
+	}
+	return do(src)
+}
+
+// at is the path of a call under a repository, each part escaped.
+func at(repo queue.Repo, parts ...any) string {
+	var b strings.Builder
+	b.WriteString("repos/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name))
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(fmt.Sprint(p)))
+	}
+	return b.String()
+}
+
+// ownCheck is the name of the App's check run for a queue.
+func ownCheck(branch string) string { return "Signalbox (" + branch + ")" }

@@ -1,0 +1,151 @@
+package github
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/mirror"
+	"signalbox/queue"
+)
+
+// exact moves the target from where it is expected to the commit of the last
+// step, by one compare-and-swap push that is also a fast-forward.
+func (l *landing) exact(ctx context.Context) error {
+	steps, err := l.onTarget(ctx)
+	if err != nil || l.end.Trouble != "" {
+		return err
+	}
+	last := steps[len(steps)-1].Commit
+	if err := l.announce(ctx, last); err != nil {
+		return err
+	}
+	// An open draft whose head the target reaches would be marked merged.
+	for _, number := range l.work.Drafts {
+		if err := l.c.closePull(ctx, l.k, l.repo, number); err != nil {
+			return err
+		}
+	}
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) error {
+		return l.c.mirrors.Advance(ctx, src, l.work.Branch, l.target, last)
+	})
+	if err := l.afterPush(ctx, last, err); err != nil || l.end.Trouble != "" {
+		return err
+	}
+	for i, s := range l.rest() {
+		l.landed(ctx, s, steps[i].Commit, steps[i].Tree, s.Tree)
+	}
+	l.closeLanded(ctx)
+	return nil
+}
+
+// afterPush reads back what became of a push and notes what stopped it. An
+// error means that the push did nothing, as far as can be seen, and may be
+// repeated.
+func (l *landing) afterPush(ctx context.Context, pushed string, outcome error) error {
+	expected := l.target
+	if err := l.readTarget(ctx); err != nil {
+		if outcome != nil {
+			return fmt.Errorf("%w (and then: %w)", outcome, err)
+		}
+		l.end.Commit, l.end.Tree = "", "" // it landed; where the target is now, nobody knows
+		return nil
+	}
+	if outcome == nil || l.target == pushed {
+		return nil
+	}
+	if l.target != expected {
+		// Somebody moved it. Did our push come first?
+		gained, _, err := l.gained(ctx)
+		if err != nil {
+			return err
+		}
+		if !has(gained, pushed) {
+			l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))
+		}
+		return nil
+	}
+	switch gitprovider.KindOf(outcome) {
+	case gitprovider.Denied:
+		entry := queue.EntryID("")
+		if l.left() == 1 {
+			entry = l.rest()[0].Entry
+		}
+		l.stop(queue.TroubleDenied, entry, "the host refuses the push to "+l.work.Branch+": "+outcome.Error())
+		return nil
+	case gitprovider.Stale:
+		l.stop(queue.TroubleStale, "", outcome.Error())
+		return nil
+	default:
+		return outcome
+	}
+}
+
+// onTarget returns the remaining steps as they will land: the tested commits
+// if they stand on the target's commit, else the same changes written again
+// on it, with equal trees or not at all.
+func (l *landing) onTarget(ctx context.Context) ([]queue.Step, error) {
+	stand, steps, err := l.stand(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !stand {
+		steps, err = l.rewrite(ctx, l.target, l.rest())
+		switch kind := gitprovider.KindOf(err); {
+		case kind == gitprovider.Conflict:
+			l.stop(queue.TroubleConflict, l.rest()[len(steps)].Entry, err.Error())
+			return nil, nil
+		case kind == gitprovider.Stale:
+			l.stop(queue.TroubleStale, "", err.Error())
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+	for i, s := range l.rest() {
+		if s.Tree != "" && steps[i].Tree != s.Tree {
+			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
+			return nil, nil
+		}
+	}
+	return steps, nil
+}
+
+// stand reports whether the tested commits of the remaining steps stand one
+// on the other and the first on the target. It says no for rebased steps,
+// which are several commits each: writing them again makes the same ones.
+func (l *landing) stand(ctx context.Context) (bool, []queue.Step, error) {
+	if l.work.Method == queue.Rebase {
+		return false, nil, nil
+	}
+	var ids []string
+	var steps []queue.Step
+	for _, s := range l.rest() {
+		if s.Commit == "" {
+			return false, nil, nil
+		}
+		ids = append(ids, s.Commit)
+	}
+	var commits []mirror.Commit
+	err := l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		commits, err = l.c.mirrors.Read(ctx, src, ids...)
+		return err
+	})
+	if gitprovider.KindOf(err) == gitprovider.Stale {
+		return false, nil, nil // lost; they can be written again
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	on := l.target
+	for i, k := range commits {
+		if len(k.Parents) == 0 || k.Parents[0] != on {
+			return false, nil, nil
+		}
+		on = k.ID
+		step := l.rest()[i].Step
+		step.Commit, step.Tree = k.ID, k.Tree
+		steps = append(steps, step)
+	}
+	return true, steps, nil
+}

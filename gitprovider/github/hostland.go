@@ -1,0 +1,244 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/mirror"
+	"signalbox/queue"
+)
+
+// mergeTries bounds the merge calls for one pull request in one Land. After
+// each that did not say yes, pull request and target are read back first.
+const mergeTries = 4
+
+// host has the host merge each pull request in order. The target is checked
+// before each, and the tree after it.
+func (l *landing) host(ctx context.Context) error {
+	expected, err := l.expected(ctx)
+	if err != nil || l.end.Trouble != "" {
+		return err
+	}
+	from := len(l.end.Landed)
+	for i, s := range l.work.Steps[from:] {
+		before := len(l.end.Landed)
+		err := l.mergeOne(ctx, from+i, expected[i])
+		if err != nil && before == 0 {
+			return err
+		}
+		if err != nil {
+			// What landed before is known; only the rest is not.
+			l.stop(queue.TroubleTransient, "", err.Error())
+		}
+		if l.end.Trouble != "" {
+			return nil
+		}
+		done := l.end.Landed[len(l.end.Landed)-1]
+		if l.left() == 0 {
+			return nil
+		}
+		if done.Differs != "" {
+			l.stop(queue.TroubleStale, "", "what landed is not what was tested")
+			return nil
+		}
+		if l.target != done.Commit {
+			l.stop(queue.TroubleStale, "", fmt.Sprintf("%s moved to %.10s right after pull request %d had landed", l.work.Branch, l.target, s.PR))
+			return nil
+		}
+	}
+	return nil
+}
+
+// expected are the trees that the remaining steps shall have on the target:
+// the tested ones, after a look whether the host's merges can give them at
+// all; computed where the step states none, because others landed in between.
+func (l *landing) expected(ctx context.Context) ([]string, error) {
+	trees := make([]string, l.left())
+	compute := false
+	for i, s := range l.rest() {
+		trees[i] = s.Tree
+		compute = compute || s.Tree == ""
+	}
+	if !compute {
+		stand, _, err := l.stand(ctx)
+		if err != nil || stand || len(l.end.Landed) > 0 {
+			return trees, err
+		}
+	}
+	steps, err := l.rewrite(ctx, l.target, l.rest())
+	switch kind := gitprovider.KindOf(err); {
+	case kind == gitprovider.Conflict:
+		l.stop(queue.TroubleConflict, l.rest()[len(steps)].Entry, err.Error())
+		return nil, nil
+	case kind == gitprovider.Stale:
+		l.stop(queue.TroubleStale, "", err.Error())
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	for i, s := range l.rest() {
+		if s.Tree != "" && steps[i].Tree != s.Tree {
+			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
+			return nil, nil
+		}
+		trees[i] = steps[i].Tree
+	}
+	return trees, nil
+}
+
+// mergeOne has the host merge the pull request of step i and reads back what
+// it did. A call without a yes is followed by a look, never by another call
+// right away.
+func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
+	s, expect := l.work.Steps[i], l.target
+	title, body, err := l.message(ctx, s)
+	if err != nil {
+		return err
+	}
+	if err := l.announce(ctx, s.Head); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		sha, outcome := l.merge(ctx, s, title, body)
+		if outcome == nil {
+			return l.readBack(ctx, s, sha, tree)
+		}
+		done, err := l.look(ctx, i, expect, tree)
+		if err != nil {
+			return fmt.Errorf("%w (and then: %w)", outcome, err)
+		}
+		if done || l.end.Trouble != "" {
+			return nil
+		}
+		// The pull request is open at that head, and the target has not moved.
+		again := false
+		switch statusOf(outcome) {
+		case http.StatusMethodNotAllowed:
+			again = l.pulls[i].Mergeable == nil
+		case http.StatusConflict:
+			again = true
+		case http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusNotFound:
+		default:
+			again = true // nobody knows, and nothing has happened
+		}
+		if !again {
+			l.refused(s, outcome)
+			return nil
+		}
+		if try == mergeTries {
+			return outcome
+		}
+		if err := pause(ctx, time.Duration(try)*300*time.Millisecond); err != nil {
+			return outcome
+		}
+	}
+}
+
+// refused notes that the host said no for good.
+func (l *landing) refused(s queue.StepSpec, outcome error) {
+	message := fmt.Sprintf("the host refuses to merge pull request %d: %s", s.PR, hostWords(outcome))
+	if need := missingPermission(outcome); need != "" {
+		message += " (the App needs the permission " + need + ")"
+	}
+	l.stop(queue.TroubleDenied, s.Entry, message)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// methodNames are the host's words for merge methods.
+var methodNames = map[queue.MergeMethod]string{queue.MergeCommit: "merge", queue.Squash: "squash", queue.Rebase: "rebase"}
+
+// merge makes one merge call.
+func (l *landing) merge(ctx context.Context, s queue.StepSpec, title, body string) (sha string, err error) {
+	ask := map[string]any{"sha": s.Head, "merge_method": methodNames[l.work.Method]}
+	if l.work.Method != queue.Rebase {
+		ask["commit_title"], ask["commit_message"] = title, body
+	}
+	var out github.PullRequestMergeResult
+	if _, err := l.k.call(ctx, http.MethodPut, at(l.repo, "pulls", s.PR, "merge"), ask, &out); err != nil {
+		return "", err
+	}
+	if !out.GetMerged() || !validCommit(out.GetSHA()) {
+		return "", fmt.Errorf("merge pull request %d: the host's answer does not say that it did", s.PR)
+	}
+	return out.GetSHA(), nil
+}
+
+// readBack reads the target after a merge and compares its tree.
+func (l *landing) readBack(ctx context.Context, s queue.StepSpec, sha, tree string) error {
+	if err := l.readTarget(ctx); err != nil {
+		return err
+	}
+	got := l.tree
+	if l.target != sha {
+		var err error
+		if got, err = l.c.commitTree(ctx, l.k, l.repo, sha); err != nil {
+			return err
+		}
+	}
+	l.landed(ctx, s, sha, got, tree)
+	return nil
+}
+
+// look finds out what became of a merge call that did not say yes.
+func (l *landing) look(ctx context.Context, i int, expect, tree string) (done bool, err error) {
+	s := l.work.Steps[i]
+	if l.pulls[i], l.seen[i], err = l.c.pull(ctx, l.k, l.repo, s.PR); err != nil {
+		return false, err
+	}
+	if err := l.readTarget(ctx); err != nil {
+		return false, err
+	}
+	if sha := l.pulls[i].GetMergeCommitSHA(); l.seen[i].Merged && validCommit(sha) {
+		gained, _, err := l.gained(ctx)
+		if err != nil {
+			return false, err
+		}
+		if has(gained, sha) {
+			return true, l.readBack(ctx, s, sha, tree)
+		}
+	}
+	if why := l.amiss(s, l.seen[i]); why != "" {
+		l.differing = append(l.differing, l.seen[i])
+		l.stop(queue.TroubleStale, s.Entry, why)
+	} else if l.target != expect {
+		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))
+	}
+	return false, nil
+}
+
+// message is the title and text with which the host shall merge: those of the
+// tested commit.
+func (l *landing) message(ctx context.Context, s queue.StepSpec) (title, body string, err error) {
+	if l.work.Method == queue.Rebase || s.Commit == "" {
+		return mirror.Title(l.work.Method, s), "", nil
+	}
+	var commits []mirror.Commit
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		commits, err = l.c.mirrors.Read(ctx, src, s.Commit)
+		return err
+	})
+	if gitprovider.KindOf(err) == gitprovider.Stale {
+		return mirror.Title(l.work.Method, s), "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	title, body, _ = strings.Cut(commits[0].Message, "\n")
+	return title, strings.TrimSpace(body), nil
+}

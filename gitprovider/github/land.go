@@ -1,0 +1,348 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/mirror"
+	"signalbox/queue"
+)
+
+// Land puts tested steps on the target, see gitprovider.Lander and queue.Land.
+//
+//	read every pull request ──► read the target ──► what did an earlier
+//	attempt land? ──► is the rest as stated, and do the rules allow it?
+//	  ├── exact: one compare-and-swap push of the last step's commit
+//	  └── host:  for each pull request the host's merge call, then its tree
+//
+// Anything that is not as stated stops it before the first merge, and between
+// two merges of the host.
+func (c *Client) Land(ctx context.Context, repo queue.Repo, work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return queue.LandingEnded{}, nil, err
+	}
+	l := &landing{c: c, k: k, repo: repo, work: work, end: queue.LandingEnded{Landing: work.Landing}}
+	if err := l.land(first(ctx)); err != nil {
+		return queue.LandingEnded{}, nil, fmt.Errorf("land %d steps on %s of %s: %w", len(work.Steps), work.Branch, repo, err)
+	}
+	l.end.At = c.cfg.Now().UTC()
+	return l.end, l.differing, nil
+}
+
+// landing is one Land.
+type landing struct {
+	c    *Client
+	k    *conn
+	repo queue.Repo
+	work queue.Land
+
+	pulls     []*github.PullRequest   // as work.Steps
+	seen      []queue.PullRequestSeen // as work.Steps
+	differing []queue.PullRequestSeen
+	rules     rules
+	target    string // commit
+	tree      string
+	end       queue.LandingEnded
+}
+
+// land does the work. What stops it is in end.Trouble; an error says that
+// nothing is known.
+func (l *landing) land(ctx context.Context) error {
+	if len(l.work.Steps) == 0 {
+		return errors.New("there are no steps")
+	}
+	for _, s := range l.work.Steps {
+		pr, seen, err := l.c.pull(ctx, l.k, l.repo, s.PR)
+		if gitprovider.KindOf(err) == gitprovider.Gone {
+			l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("pull request %d does not exist any more", s.PR))
+			err = nil
+			pr, seen = new(github.PullRequest), queue.PullRequestSeen{}
+		}
+		if err != nil {
+			return err
+		}
+		l.pulls, l.seen = append(l.pulls, pr), append(l.seen, seen)
+	}
+	if err := l.readTarget(ctx); err != nil {
+		if gitprovider.KindOf(err) == gitprovider.Gone {
+			l.stop(queue.TroubleStale, "", "the branch "+l.work.Branch+" does not exist any more")
+			return nil
+		}
+		return err
+	}
+	if err := l.already(ctx); err != nil {
+		return err
+	}
+	if l.left() == 0 {
+		l.end.Trouble, l.end.Entry, l.end.Message = "", "", ""
+		l.closeLanded(ctx)
+		return nil
+	}
+	if err := l.check(ctx); err != nil || l.end.Trouble != "" {
+		return err
+	}
+	if l.work.Mode == queue.LandExact {
+		return l.exact(ctx)
+	}
+	return l.host(ctx)
+}
+
+// stop notes what stopped the landing; the first reason stays.
+func (l *landing) stop(trouble queue.Trouble, entry queue.EntryID, message string) {
+	if l.end.Trouble == "" {
+		l.end.Trouble, l.end.Entry, l.end.Message = trouble, entry, message
+	}
+}
+
+// left is how many steps are not on the target yet.
+func (l *landing) left() int { return len(l.work.Steps) - len(l.end.Landed) }
+
+// rest are those steps.
+func (l *landing) rest() []queue.StepSpec { return l.work.Steps[len(l.end.Landed):] }
+
+func (l *landing) readTarget(ctx context.Context) (err error) {
+	commit, tree, err := l.c.target(ctx, l.k, l.repo, l.work.Branch)
+	if err != nil {
+		return err
+	}
+	l.target, l.tree = commit, tree
+	l.end.Commit, l.end.Tree = commit, tree
+	return nil
+}
+
+// landed notes that a step is on the target with a commit and a tree.
+func (l *landing) landed(ctx context.Context, s queue.StepSpec, commit, tree, expected string) {
+	step := queue.LandedStep{Entry: s.Entry, Submission: s.Submission, Commit: commit, Tree: tree}
+	if expected != "" && tree != expected {
+		step.Differs = l.differs(ctx, s, tree, expected)
+	}
+	l.end.Landed = append(l.end.Landed, step)
+}
+
+// differs says in words how a landed tree is not the tested one.
+func (l *landing) differs(ctx context.Context, s queue.StepSpec, tree, expected string) string {
+	text := fmt.Sprintf("pull request %d landed with tree %.10s; tested was %.10s", s.PR, tree, expected)
+	var paths []string
+	err := l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		// The landed tree is on the host; reading the branch brings it.
+		if _, _, err := l.c.mirrors.Since(ctx, src, l.work.Branch, l.work.Expect, 1); err != nil {
+			return err
+		}
+		paths, err = l.c.mirrors.Differ(ctx, src, expected, tree, 10)
+		return err
+	})
+	if err == nil && len(paths) > 0 {
+		text += "; they differ in " + strings.Join(paths, ", ")
+	}
+	return text
+}
+
+// historyLimit bounds how far back the target is read to find what landed.
+const historyLimit = 2000
+
+// already finds out what an earlier attempt landed. Exact landings are found
+// by the very commits in the target's history, those of the host by the merge
+// commit that it names for a merged pull request.
+func (l *landing) already(ctx context.Context) error {
+	if l.target == l.work.Expect {
+		return nil
+	}
+	gained, ok, err := l.gained(ctx)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s is at %.10s, which does not extend %.10s", l.work.Branch, l.target, l.work.Expect))
+		return nil
+	}
+	commits, err := l.landingCommits(ctx, gained)
+	if err != nil {
+		return err
+	}
+	last := -1
+	for i, s := range l.work.Steps {
+		at := slices.IndexFunc(gained, func(k mirror.Commit) bool { return commits[i] != "" && k.ID == commits[i] })
+		if at <= last {
+			break
+		}
+		last = at
+		l.landed(ctx, s, gained[at].ID, gained[at].Tree, s.Tree)
+	}
+	if l.left() > 0 && last < len(gained)-1 {
+		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))
+	}
+	return nil
+}
+
+func (l *landing) gained(ctx context.Context) (gained []mirror.Commit, ok bool, err error) {
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		gained, ok, err = l.c.mirrors.Since(ctx, src, l.work.Branch, l.work.Expect, historyLimit)
+		return err
+	})
+	return gained, ok, err
+}
+
+// landingCommits are the commits with which the steps are, or would be, on
+// the target; "" where nobody can know.
+func (l *landing) landingCommits(ctx context.Context, gained []mirror.Commit) ([]string, error) {
+	commits := make([]string, len(l.work.Steps))
+	found := false
+	for i, s := range l.work.Steps {
+		commits[i] = s.Commit
+		if merged := l.pulls[i].GetMergeCommitSHA(); l.seen[i].Merged && merged != "" && !has(gained, s.Commit) {
+			commits[i] = merged
+		}
+		found = found || has(gained, commits[i])
+	}
+	if found || l.work.Mode != queue.LandExact {
+		return commits, nil
+	}
+	// An exact landing may have written the steps again on the target.
+	steps, err := l.rewrite(ctx, l.work.Expect, l.work.Steps)
+	if kind := gitprovider.KindOf(err); kind == gitprovider.Conflict || kind == gitprovider.Stale {
+		return commits, nil
+	}
+	for i, s := range steps {
+		commits[i] = s.Commit
+	}
+	return commits, err
+}
+
+func has(list []mirror.Commit, id string) bool {
+	return slices.ContainsFunc(list, func(k mirror.Commit) bool { return k.ID == id })
+}
+
+// rewrite builds steps on a commit; see mirror.Mirrors.Chain.
+func (l *landing) rewrite(ctx context.Context, onto string, steps []queue.StepSpec) (built []queue.Step, err error) {
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		built, err = l.c.mirrors.Chain(ctx, src, onto, l.work.Method, steps)
+		return err
+	})
+	return built, err
+}
+
+// check compares the pull requests that are left with what was stated, then
+// with the host's rules. Where one is amiss nothing lands from here on.
+func (l *landing) check(ctx context.Context) error {
+	from := len(l.end.Landed)
+	for i, s := range l.rest() {
+		seen := l.seen[from+i]
+		if seen.Number == 0 {
+			continue // gone, noted already
+		}
+		if why := l.amiss(s, seen); why != "" {
+			l.differing = append(l.differing, seen)
+			l.stop(queue.TroubleStale, s.Entry, why)
+		}
+	}
+	if l.end.Trouble != "" {
+		return nil
+	}
+	return l.checkRules(ctx)
+}
+
+// checkRules refuses what the host would refuse if we were not exempt. Rules
+// that we cannot judge are left to the host's verdict at admission.
+func (l *landing) checkRules(ctx context.Context) (err error) {
+	if l.rules, err = l.c.rulesOf(ctx, l.k, l.repo, l.work.Branch); err != nil {
+		return err
+	}
+	var tested []queue.Report
+	tip := l.work.Steps[len(l.work.Steps)-1].Commit
+	if len(l.rules.others(l.work.Branch)) > 0 && tip != "" {
+		if tested, err = l.c.checks(ctx, l.k, l.repo, tip); err != nil {
+			return err
+		}
+	}
+	from := len(l.end.Landed)
+	for i, s := range l.rest() {
+		if slices.Contains(l.work.Forced, s.Entry) {
+			continue
+		}
+		lacks, err := l.c.missing(ctx, l.k, l.repo, l.seen[from+i].PullRequest, l.rules, tested)
+		if err != nil {
+			return err
+		}
+		why := fmt.Sprintf("the rules of %s do not allow pull request %d to land: %s", l.work.Branch, s.PR,
+			strings.Join(append(lacks.words, lacks.pending...), "; "))
+		switch {
+		case len(lacks.words) > 0:
+			l.stop(queue.TroubleDenied, s.Entry, why)
+		case len(lacks.pending) > 0:
+			l.stop(queue.TroubleTransient, s.Entry, why)
+		}
+	}
+	return nil
+}
+
+// amiss says how a pull request is not as stated, "" if it is.
+func (l *landing) amiss(s queue.StepSpec, seen queue.PullRequestSeen) string {
+	switch {
+	case seen.Merged:
+		return fmt.Sprintf("pull request %d is merged already", s.PR)
+	case !seen.Open:
+		return fmt.Sprintf("pull request %d is closed", s.PR)
+	case seen.Head != s.Head:
+		return fmt.Sprintf("pull request %d is at %.10s and no longer at %.10s", s.PR, seen.Head, s.Head)
+	case seen.Base != l.work.Branch:
+		return fmt.Sprintf("pull request %d is for %s and no longer for %s", s.PR, seen.Base, l.work.Branch)
+	case seen.Draft:
+		return fmt.Sprintf("pull request %d is a draft", s.PR)
+	default:
+		return ""
+	}
+}
+
+// announce sets our own check to success on a commit, if a rule requires it,
+// at the moment when the host must see it.
+func (l *landing) announce(ctx context.Context, commit string) error {
+	if !l.rules.requiresUs(l.work.Branch) {
+		return nil
+	}
+	return l.c.status(ctx, l.k, l.repo, gitprovider.Status{
+		Commit: commit, Name: ownCheck(l.work.Branch), Status: "completed", Conclusion: "success", Title: "Landing", Summary: "Tested; being landed.",
+	})
+}
+
+// closeLanded closes pull requests whose commits landed by a push in which
+// the host cannot see a merge, with a link to the commit. Failing at that
+// leaves an open pull request and takes nothing back, so it is only logged.
+func (l *landing) closeLanded(ctx context.Context) {
+	if l.work.Mode != queue.LandExact || l.work.Method == queue.MergeCommit {
+		return
+	}
+	for i, step := range l.end.Landed {
+		s := l.work.Steps[i]
+		if !l.seen[i].Open || l.seen[i].Head != s.Head {
+			continue
+		}
+		body := fmt.Sprintf("Landed on `%s` as %s/%s/%s/commit/%s.", l.work.Branch, l.c.webURL, l.repo.Owner, l.repo.Name, step.Commit)
+		err := l.c.Notice(ctx, l.repo, s.PR, "<!-- signalbox:landed:"+step.Commit+" -->", body)
+		if err == nil {
+			err = l.c.closePull(ctx, l.k, l.repo, s.PR)
+		}
+		if err != nil {
+			l.c.log.Warn("close a pull request that has landed", "pr", s.PR, "sha", step.Commit, "error", err)
+		}
+	}
+}
+
+// commitTree reads the tree of a commit of the host.
+func (c *Client) commitTree(ctx context.Context, k *conn, repo queue.Repo, commit string) (string, error) {
+	var out github.Commit
+	if _, err := k.call(ctx, http.MethodGet, at(repo, "git", "commits", commit), nil, &out); err != nil {
+		return "", explain(err, "read commit %.10s of %s", commit, repo)
+	}
+	if tree := out.GetTree().GetSHA(); validCommit(tree) {
+		return tree, nil
+	}
+	return "", fmt.Errorf("read commit %.10s of %s: the host's answer does not describe it", commit, repo)
+}

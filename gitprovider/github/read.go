@@ -1,0 +1,381 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/google/go-github/v60/github"
+
+	"signalbox/account"
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// PullRequest reads a pull request, see gitprovider.Reader.
+func (c *Client) PullRequest(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return queue.PullRequestSeen{}, err
+	}
+	_, seen, err := c.pull(ctx, k, repo, number)
+	return seen, err
+}
+
+// pull reads a pull request and returns it as the host has it, too.
+func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int64) (*github.PullRequest, queue.PullRequestSeen, error) {
+	pr := new(github.PullRequest)
+	if _, err := k.call(ctx, http.MethodGet, at(repo, "pulls", number), nil, pr); err != nil {
+		return nil, queue.PullRequestSeen{}, explain(err, "read pull request %d of %s", number, repo)
+	}
+	p := c.pullRequest(pr)
+	if p.Number != number || !validCommit(p.Head) || p.Base == "" || p.UpdatedAt.IsZero() {
+		return nil, queue.PullRequestSeen{}, fmt.Errorf("read pull request %d of %s: the host's answer does not describe one", number, repo)
+	}
+	return pr, queue.PullRequestSeen{PullRequest: p, Read: true}, nil
+}
+
+func (c *Client) pullRequest(pr *github.PullRequest) queue.PullRequest {
+	p := queue.PullRequest{
+		Number:      int64(pr.GetNumber()),
+		Title:       oneLine(pr.GetTitle(), 512),
+		URL:         pr.GetHTMLURL(),
+		Author:      actor(pr.GetUser()),
+		Head:        pr.GetHead().GetSHA(),
+		HeadRef:     oneLine(pr.GetHead().GetRef(), 1024),
+		Fork:        pr.GetHead().GetRepo() == nil || pr.GetHead().GetRepo().GetID() != pr.GetBase().GetRepo().GetID(),
+		Base:        pr.GetBase().GetRef(),
+		Draft:       pr.GetDraft(),
+		Open:        pr.GetState() == "open",
+		Merged:      pr.GetMerged() || pr.MergedAt != nil,
+		CommitTitle: c.cfg.CommitTitle(pr.GetBody()),
+		UpdatedAt:   pr.GetUpdatedAt().UTC(),
+	}
+	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+		p.URL = ""
+	}
+	for _, l := range pr.Labels {
+		if name := oneLine(l.GetName(), 256); name != "" {
+			p.Labels = append(p.Labels, name)
+		}
+	}
+	return p
+}
+
+func actor(u *github.User) queue.Actor {
+	return queue.Actor{Login: oneLine(u.GetLogin(), 256), ID: u.GetID(), Bot: u.GetType() == "Bot"}
+}
+
+// oneLine makes text from outside fit for storage: valid, one line, bounded.
+func oneLine(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "�"))
+	text = strings.TrimSpace(text)
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most])
+	}
+	return text
+}
+
+var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+func validCommit(id string) bool { return commitID.MatchString(id) }
+
+// commitTitle is the text of the first line of a description that begins with
+// "merge-commit-title:".
+func commitTitle(body string) string {
+	const key = "merge-commit-title:"
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if len(line) >= len(key) && strings.EqualFold(line[:len(key)], key) {
+			return oneLine(line[len(key):], 256)
+		}
+	}
+	return ""
+}
+
+// Target reads the head of a branch, see gitprovider.Reader.
+func (c *Client) Target(ctx context.Context, repo queue.Repo, branch string) (commit, tree string, err error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return "", "", err
+	}
+	return c.target(ctx, k, repo, branch)
+}
+
+func (c *Client) target(ctx context.Context, k *conn, repo queue.Repo, branch string) (commit, tree string, err error) {
+	var out github.Branch
+	if _, err := k.call(ctx, http.MethodGet, at(repo, "branches", branch), nil, &out); err != nil {
+		return "", "", explain(err, "read branch %s of %s", branch, repo)
+	}
+	commit, tree = out.GetCommit().GetSHA(), out.GetCommit().GetCommit().GetTree().GetSHA()
+	if !validCommit(commit) || !validCommit(tree) || out.GetName() != branch {
+		return "", "", fmt.Errorf("read branch %s of %s: the host's answer does not describe it", branch, repo)
+	}
+	return commit, tree, nil
+}
+
+// Checks reads every report on a commit but our own App's, see
+// gitprovider.Reader. Of reports that replace each other only the newest is
+// returned.
+func (c *Client) Checks(ctx context.Context, repo queue.Repo, commit string) ([]queue.Report, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return nil, err
+	}
+	return c.checks(ctx, k, repo, commit)
+}
+
+func (c *Client) checks(ctx context.Context, k *conn, repo queue.Repo, commit string) ([]queue.Report, error) {
+	newest := map[string]queue.Report{}
+	var order []string
+	add := func(r queue.Report) {
+		old, known := newest[r.Key()]
+		if !known {
+			order = append(order, r.Key())
+		}
+		if !known || r.Newer(old) {
+			newest[r.Key()] = r
+		}
+	}
+	err := pages(ctx, k, at(repo, "commits", commit, "check-runs")+"?filter=latest", func(page struct {
+		Total *int               `json:"total_count"`
+		Runs  []*github.CheckRun `json:"check_runs"`
+	}) error {
+		if page.Total == nil {
+			return errors.New("the host's answer has no check runs in it")
+		}
+		for _, run := range page.Runs {
+			if run.GetApp().GetID() != c.cfg.AppID {
+				add(runReport(run))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explain(err, "read check runs of %.10s of %s", commit, repo)
+	}
+	// The combined status has the newest of each context.
+	err = pages(ctx, k, at(repo, "commits", commit, "status"), func(page github.CombinedStatus) error {
+		if page.State == nil {
+			return errors.New("the host's answer has no statuses in it")
+		}
+		for _, s := range page.Statuses {
+			add(queue.Report{
+				Kind: queue.CommitStatus, Name: s.GetContext(), ID: s.GetID(), Result: status(s.GetState()),
+				URL: s.GetTargetURL(), At: s.GetUpdatedAt().UTC(),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explain(err, "read statuses of %.10s of %s", commit, repo)
+	}
+	reports := make([]queue.Report, len(order))
+	for i, key := range order {
+		reports[i] = newest[key]
+	}
+	return reports, nil
+}
+
+// status is the result that the state of a commit status stands for; pending
+// is none yet.
+func status(state string) string {
+	state = strings.ToLower(state)
+	if state == "pending" {
+		return ""
+	}
+	return state
+}
+
+func runReport(run *github.CheckRun) queue.Report {
+	r := queue.Report{
+		Kind: queue.CheckRun, Name: run.GetName(), AppID: run.GetApp().GetID(), Suite: run.GetCheckSuite().GetID(), ID: run.GetID(),
+		Status: strings.ToLower(run.GetStatus()), Result: strings.ToLower(run.GetConclusion()),
+		URL: run.GetDetailsURL(), At: run.GetStartedAt().UTC(),
+	}
+	if r.URL == "" {
+		r.URL = run.GetHTMLURL()
+	}
+	if done := run.GetCompletedAt(); !done.IsZero() {
+		r.At = done.UTC()
+	}
+	return r
+}
+
+// Permission reads what a person may do, see gitprovider.Reader. The host is
+// asked by login and answers with the id of whoever has that login now.
+func (c *Client) Permission(ctx context.Context, repo queue.Repo, who queue.Actor) (gitprovider.Permission, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return gitprovider.NoPermission, err
+	}
+	if who.Login == "" {
+		return gitprovider.NoPermission, nil
+	}
+	var out struct {
+		Permission string `json:"permission"`
+		RoleName   string `json:"role_name"`
+		User       *struct {
+			ID int64 `json:"id"`
+		} `json:"user"`
+	}
+	_, err = k.call(ctx, http.MethodGet, at(repo, "collaborators", who.Login, "permission"), nil, &out)
+	if statusOf(err) == http.StatusNotFound {
+		return gitprovider.NoPermission, nil // nobody has that login
+	}
+	if err != nil {
+		return gitprovider.NoPermission, explain(err, "read what @%s may do on %s", who.Login, repo)
+	}
+	if who.ID != 0 && (out.User == nil || out.User.ID != who.ID) {
+		return gitprovider.NoPermission, nil
+	}
+	switch strings.ToLower(out.Permission) {
+	case "admin":
+		return gitprovider.AdminPermission, nil
+	case "write", "maintain":
+		return gitprovider.WritePermission, nil
+	case "read", "triage":
+		return gitprovider.ReadPermission, nil
+	default:
+		return gitprovider.NoPermission, nil
+	}
+}
+
+// Find looks a repository up by name, see gitprovider.Reader.
+func (c *Client) Find(ctx context.Context, host, owner, name string) (queue.Repo, error) {
+	repo := queue.Repo{Host: c.cfg.Host, Owner: owner, Name: name}
+	inst, err := c.Installation(ctx, host, owner, name)
+	if err != nil {
+		return queue.Repo{}, err
+	}
+	if inst.Suspended {
+		return queue.Repo{}, denied("the App's installation on %s is suspended", inst.Account)
+	}
+	k := c.installation(inst.ID)
+	var out github.Repository
+	if _, err := k.call(ctx, http.MethodGet, at(repo), nil, &out); err != nil {
+		return queue.Repo{}, explain(err, "read repository %s", repo)
+	}
+	if out.GetID() == 0 || out.GetName() == "" || out.GetOwner().GetLogin() == "" {
+		return queue.Repo{}, fmt.Errorf("read repository %s: the host's answer does not describe one", repo)
+	}
+	return queue.Repo{Host: c.cfg.Host, Owner: out.GetOwner().GetLogin(), Name: out.GetName(), HostID: out.GetID(), Installation: inst.ID}, nil
+}
+
+// Installation finds the installation that serves a repository. Gone: there
+// is no such repository on this host, or the App is not installed on it.
+func (c *Client) Installation(ctx context.Context, host, owner, name string) (account.Installation, error) {
+	repo := queue.Repo{Host: host, Owner: owner, Name: name}
+	if !strings.EqualFold(host, c.cfg.Host) {
+		return account.Installation{}, &gitprovider.Error{Kind: gitprovider.Gone,
+			Message: fmt.Sprintf("%s is on another host than %s, which this server is connected to", repo, c.cfg.Host)}
+	}
+	if !validName(owner) || !validName(name) {
+		return account.Installation{}, &gitprovider.Error{Kind: gitprovider.Gone, Message: fmt.Sprintf("%.200q is not a repository's name", owner+"/"+name)}
+	}
+	var out github.Installation
+	if _, err := c.app.call(ctx, http.MethodGet, at(repo, "installation"), nil, &out); err != nil {
+		if status := statusOf(err); status == http.StatusNotFound {
+			return account.Installation{}, &gitprovider.Error{Kind: gitprovider.Gone, Err: err,
+				Message: fmt.Sprintf("%s does not exist, or the App is not installed on it", repo)}
+		}
+		return account.Installation{}, explain(err, "find the App's installation on %s", repo)
+	}
+	if out.GetID() == 0 {
+		return account.Installation{}, fmt.Errorf("find the App's installation on %s: the host's answer does not describe one", repo)
+	}
+	return c.installationOf(&out), nil
+}
+
+var repoName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+func validName(name string) bool {
+	return repoName.MatchString(name) && name != "." && name != ".."
+}
+
+func (c *Client) installationOf(in *github.Installation) account.Installation {
+	return account.Installation{ID: in.GetID(), Host: c.cfg.Host, Account: in.GetAccount().GetLogin(), Suspended: in.SuspendedAt != nil}
+}
+
+// Installations lists every installation of the App with all of its
+// repositories, all pages, for start-up: what happened while nobody listened.
+// A suspended installation comes without repositories and not Complete.
+func (c *Client) Installations(ctx context.Context) ([]account.Connection, error) {
+	var all []account.Connection
+	err := pages(ctx, c.app, "app/installations", func(page []*github.Installation) error {
+		for _, in := range page {
+			if in.GetID() != 0 {
+				all = append(all, account.Connection{Installation: c.installationOf(in)})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explain(err, "list the App's installations")
+	}
+	for i := range all {
+		if all[i].Installation.Suspended {
+			continue
+		}
+		if all[i].Added, err = c.repositories(ctx, c.installation(all[i].Installation.ID)); err != nil {
+			return nil, explain(err, "list the repositories of the installation on %s", all[i].Installation.Account)
+		}
+		all[i].Complete = true
+	}
+	return all, nil
+}
+
+func (c *Client) repositories(ctx context.Context, k *conn) ([]account.Repository, error) {
+	var repos []account.Repository
+	err := pages(ctx, k, "installation/repositories", func(page github.ListRepositories) error {
+		if page.TotalCount == nil {
+			return errors.New("the host's answer has no repositories in it")
+		}
+		for _, r := range page.Repositories {
+			if r.GetID() != 0 {
+				repos = append(repos, account.Repository{HostID: r.GetID(), Host: c.cfg.Host,
+					Owner: r.GetOwner().GetLogin(), Name: r.GetName(), DefaultBranch: r.GetDefaultBranch()})
+			}
+		}
+		return nil
+	})
+	return repos, err
+}
+
+// authorEmails lists, in lower case, the addresses in the commits of a pull
+// request that the host knows to be those of its author.
+func (c *Client) authorEmails(ctx context.Context, k *conn, repo queue.Repo, number int64) ([]string, error) {
+	pr, seen, err := c.pull(ctx, k, repo, number)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprint(repo.HostID, " ", number, " ", seen.Head)
+	if known, ok := c.emails.get(key); ok {
+		return known, nil
+	}
+	var mine []string
+	err = pages(ctx, k, at(repo, "pulls", number, "commits"), func(page []*github.RepositoryCommit) error {
+		for _, commit := range page {
+			email := strings.ToLower(commit.GetCommit().GetAuthor().GetEmail())
+			if commit.GetAuthor().GetID() != 0 && commit.GetAuthor().GetID() == pr.GetUser().GetID() && !slices.Contains(mine, email) {
+				mine = append(mine, email)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explain(err, "read the commits of pull request %d of %s", number, repo)
+	}
+	c.emails.put(key, mine)
+	return mine, nil
+}
