@@ -67,7 +67,7 @@ func TestEveryEndpointIsClosedToWhoeverMayNotUseIt(t *testing.T) {
 				if code != want {
 					t.Errorf("got %d %s, want %d", code, name, want)
 				}
-				if e := w.store.queues[0].ByPR(12); e == nil || e.State != queue.Testing {
+				if e := w.memory.queues[0].ByPR(12); e == nil || e.State != queue.Testing {
 					t.Error("the call changed something")
 				}
 			})
@@ -166,7 +166,7 @@ func (panicking) FindQueue(context.Context, int64, string, string, string, strin
 func TestAPanicIsA500AndALogLineAndNotTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.api.store = panicking{w.store}
+	w.api.store = panicking{w.memory}
 	for range 2 {
 		code, name, message := w.post("/v1/getQueue", "read", `{@main}`)
 		if code != 500 || name != CodeInternal || strings.Contains(message, "secret") || !strings.Contains(message, "The request id is ") {
@@ -274,7 +274,7 @@ func TestOnAnEnterpriseServerGitHubComMeansThatServer(t *testing.T) {
 	if code, _, message := w.post("/v1/createQueue", "admin", `{@main}`); code != 200 {
 		t.Fatalf("%d %s", code, message)
 	}
-	if host := w.store.repos[0].Host; host != "git.example.com:8443" {
+	if host := w.memory.repos[0].Host; host != "git.example.com:8443" {
 		t.Errorf("the repository is on %s", host)
 	}
 	for _, host := range []string{"github.com", "GITHUB.COM", "git.example.com:8443", "GIT.example.com:8443"} {
@@ -292,13 +292,12 @@ func TestOnAnEnterpriseServerGitHubComMeansThatServer(t *testing.T) {
 	}
 }
 
-// cancelled is a caller who hangs up while the queue decides.
 func TestACallerWhoHasGoneIsNoErrorOfOurs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(cfg *Config) { cfg.Timeout = time.Minute })
+	w := newWorld(t, nil)
 	w.command("pull 12")
 	w.post("/v1/createQueue", "admin", `{@main}`)
-	w.command("decisions off")
+	w.store.stopped = true
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	r := httptest.NewRequest("POST", "/v1/submitPullRequest", strings.NewReader("{"+mainQueue+`,"pr":{"number":12}}`)).WithContext(ctx)

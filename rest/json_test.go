@@ -95,7 +95,7 @@ func TestOddJSONIsReadExactlyOrRefusedWithItsPath(t *testing.T) {
 			if code != 200 {
 				t.Fatalf("got %d %q", code, message)
 			}
-			if got := w.store.queues[0].Queue.Concurrency; got != 7 {
+			if got := w.memory.queues[0].Queue.Concurrency; got != 7 {
 				t.Errorf("concurrency %d, want 7", got)
 			}
 		})

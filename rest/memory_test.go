@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
@@ -22,9 +23,8 @@ type memory struct {
 	queues []*memoryQueue
 	now    func() time.Time
 
-	broken  error // what every call answers, for a database that is down
-	stopped bool  // nobody decides: wishes wait until their time is over
-	facts   int64
+	facts  int64
+	decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan
 }
 
 type memoryRepo struct {
@@ -34,17 +34,16 @@ type memoryRepo struct {
 
 type memoryQueue struct {
 	*queue.Snapshot
-	org     int64
-	actions []queue.Action // asked for and not performed
+	org int64
 }
 
 func (m *memory) Token(_ context.Context, hash [32]byte, _ time.Time) (account.Token, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if t, ok := m.tokens[hash]; ok {
-		return t, m.broken
+		return t, nil
 	}
-	return account.Token{}, cmpErr(m.broken, queue.ErrNotFound)
+	return account.Token{}, queue.ErrNotFound
 }
 
 func (m *memory) Repository(_ context.Context, org int64, host, owner, name string) (queue.Repo, error) {
@@ -69,9 +68,9 @@ func (m *memory) FindQueue(_ context.Context, org int64, host, owner, name, bran
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if q := m.find(org, host, owner, name, branch); q != nil {
-		return q.Queue, m.broken
+		return q.Queue, nil
 	}
-	return queue.Queue{}, cmpErr(m.broken, queue.ErrNotFound)
+	return queue.Queue{}, queue.ErrNotFound
 }
 
 func (m *memory) find(org int64, host, owner, name, branch string) *memoryQueue {
@@ -88,9 +87,6 @@ func (m *memory) find(org int64, host, owner, name, branch string) *memoryQueue 
 func (m *memory) CreateQueue(_ context.Context, org int64, host, owner, name, branch string, settings queue.Settings, now time.Time) (queue.Queue, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.broken != nil {
-		return queue.Queue{}, m.broken
-	}
 	r := m.repo(host, owner, name)
 	switch {
 	case r == nil:
@@ -114,8 +110,8 @@ func (m *memory) DeleteQueue(_ context.Context, org int64, host, owner, name, br
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.find(org, host, owner, name, branch)
-	if q == nil || m.broken != nil {
-		return cmpErr(m.broken, queue.ErrNotFound)
+	if q == nil {
+		return queue.ErrNotFound
 	}
 	if len(q.active()) > 0 {
 		return queue.ErrNotEmpty
@@ -205,26 +201,31 @@ func (m *memory) Run(_ context.Context, id queue.ID, run queue.RunID) (queue.Run
 	return r, entries, nil
 }
 
-func (m *memory) Wish(ctx context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, error) {
+func (m *memory) Wish(_ context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, error) {
+	return m.learn(id, fact)
+}
+
+// Append hands a queue a fact that nobody waits for.
+func (m *memory) Append(_ context.Context, _ queue.RepoID, id queue.ID, facts ...queue.Fact) error {
+	for _, fact := range facts {
+		if _, err := m.learn(id, fact); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learn has a queue decide on one fact at once.
+func (m *memory) learn(id queue.ID, fact queue.Fact) (queue.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stopped {
-		<-ctx.Done()
-		return queue.Answer{}, fmt.Errorf("wait for a decision: %w", ctx.Err())
-	}
 	q := m.byID(id)
 	if q == nil {
 		return queue.Answer{}, queue.ErrNotFound
 	}
-	return m.decide(q, fact), nil
-}
-
-// decide folds one fact into a queue and keeps the actions that came of it.
-func (m *memory) decide(q *memoryQueue, fact queue.Fact) queue.Answer {
 	m.facts++
-	plan := queue.Reconcile(q.Snapshot, []queue.Received{{ID: m.facts, Fact: fact}}, m.now())
-	q.actions = append(q.actions, plan.Actions...)
-	return plan.Answers[m.facts]
+	plan := m.decide(q.Snapshot, []queue.Received{{ID: m.facts, Fact: fact}}, m.now())
+	return plan.Answers[m.facts], nil
 }
 
 func (m *memory) Connect(_ context.Context, c account.Connection) error {
@@ -236,15 +237,6 @@ func (m *memory) Connect(_ context.Context, c account.Connection) error {
 			return errors.New("memory: connect what nobody made a queue for")
 		}
 		r.HostID, r.Installation = added.HostID, c.Installation.ID
-	}
-	return nil
-}
-
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -283,5 +275,5 @@ func (h *fakeHost) Find(_ context.Context, host, owner, name string) (queue.Repo
 	if !ok {
 		return queue.Repo{}, fmt.Errorf("repository: %w", errGone)
 	}
-	return queue.Repo{Host: host, Owner: account, Name: name, HostID: 77, Installation: 7}, nil
+	return queue.Repo{Host: host, Owner: account, Name: name, HostID: int64(crc32.ChecksumIEEE([]byte(name))), Installation: 7}, nil
 }

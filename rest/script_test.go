@@ -3,23 +3,15 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"signalbox/account"
-	"signalbox/queue"
 )
 
 // The scripts in testdata/*.txt are conversations with the API: a request,
@@ -27,8 +19,9 @@ import (
 //
 //	POST /v1/getQueue admin        method, path, token, headers as Name:value
 //	{@main}                        the body; @main is repo and targetBranch,
-//	                               $run12 the run that tests #12
+//	                               $run12 the newest run that tests #12
 //
+// Runs are called RUN-1, RUN-2 … in answers, in the order in which they began.
 // show=a,b among the headers shortens the answer to these members of it.
 //
 // Between requests stand commands that move the world:
@@ -55,23 +48,34 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("no scripts: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name+" on Postgres", func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := runScript(t, string(text))
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := firstDifference(string(text), got); diff != "" {
-				t.Errorf("%s: %s", file, diff)
-			}
+			checkScript(t, file, newPostgresWorld(t), *rewrite)
 		})
+		// The other tests of this package use the store in memory; this holds
+		// it to what the real one does.
+		t.Run(name+" in memory", func(t *testing.T) {
+			t.Parallel()
+			checkScript(t, file, newWorld(t, nil), false)
+		})
+	}
+}
+
+func checkScript(t *testing.T, file string, w *world, rewrite bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := runScript(w, string(text))
+	if rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := firstDifference(string(text), got); diff != "" {
+		t.Errorf("%s: %s", file, diff)
 	}
 }
 
@@ -90,53 +94,8 @@ func firstDifference(want, got string) string {
 	return ""
 }
 
-// world is everything that a script talks to.
-type world struct {
-	t     *testing.T
-	api   *API
-	store *memory
-	host  *fakeHost
-	clock time.Time
-	log   bytes.Buffer
-}
-
-const testHost = "github.com"
-
-func newWorld(t *testing.T, adjust func(*Config)) *world {
-	w := &world{t: t, clock: time.Date(2026, 11, 27, 20, 7, 41, 331_999_000, time.UTC)}
-	now := func() time.Time { return w.clock }
-	acme := account.Organization{ID: 1, Slug: "acme"}
-	globex := account.Organization{ID: 2, Slug: "globex"}
-	w.store = &memory{tokens: map[[32]byte]account.Token{}, now: now}
-	for i, token := range []account.Token{
-		{Org: acme, Name: "read", Scope: account.Read},
-		{Org: acme, Name: "submit", Scope: account.Submit},
-		{Org: acme, Name: "admin", Scope: account.Admin},
-		{Org: globex, Name: "other", Scope: account.Admin},
-		{Org: acme, Name: "expired", Scope: account.Admin, ExpiresAt: w.clock},
-		{Org: acme, Name: "revoked", Scope: account.Admin, RevokedAt: w.clock.Add(-time.Hour)},
-		{Org: acme, Name: "odd", Scope: "odd"},
-	} {
-		token.ID = int64(i + 1)
-		w.store.tokens[account.Hash(token.Name)] = token
-	}
-	w.host = &fakeHost{pulls: map[int64]queue.PullRequest{}, mergeable: map[int64]queue.Mergeability{}, installed: map[string]string{"acme/app": "acme"}}
-	ids := 0
-	cfg := Config{
-		Store: w.store, Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
-		HostName: testHost, Now: now, Log: slog.New(slog.NewTextHandler(&w.log, nil)), Timeout: 50 * time.Millisecond,
-		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
-	}
-	if adjust != nil {
-		adjust(&cfg)
-	}
-	w.api = New(cfg)
-	return w
-}
-
 // runScript performs a script and returns it with the answers it got.
-func runScript(t *testing.T, text string) string {
-	w := newWorld(t, nil)
+func runScript(w *world, text string) string {
 	var out strings.Builder
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
@@ -204,19 +163,7 @@ func (w *world) brief(got *httptest.ResponseRecorder, names []string) string {
 		}
 		out += fmt.Sprintf("%s %s\n", name, value)
 	}
-	return out
-}
-
-func (w *world) send(r *http.Request) *httptest.ResponseRecorder {
-	got := httptest.NewRecorder()
-	w.api.ServeHTTP(got, r)
-	if got.Header().Get("X-Request-Id") == "" {
-		w.t.Errorf("%s: no X-Request-Id", r.URL.Path)
-	}
-	if kind := got.Header().Get("Content-Type"); kind != "application/json; charset=utf-8" {
-		w.t.Errorf("%s: Content-Type %q", r.URL.Path, kind)
-	}
-	return got
+	return w.nameRuns(out)
 }
 
 func (w *world) render(got *httptest.ResponseRecorder) string {
@@ -237,26 +184,7 @@ func (w *world) render(got *httptest.ResponseRecorder) string {
 	}
 	out.Write(body)
 	id := got.Header().Get("X-Request-Id")
-	return strings.ReplaceAll(out.String(), id, "REQUEST") + "\n"
-}
-
-var runOf = regexp.MustCompile(`\$run(\d+)`)
-
-// runOf is the id of the newest run that tests a pull request.
-func (w *world) runOf(name string) string {
-	number, _ := strconv.ParseInt(name[len("$run"):], 10, 64)
-	var newest *queue.Run
-	for _, r := range w.store.queues[0].Runs {
-		own := len(r.Chain) - len(r.Members)
-		if slices.ContainsFunc(r.Chain[own:], func(s queue.Step) bool { return s.PR == number }) &&
-			(newest == nil || r.AskedAt.After(newest.AskedAt)) {
-			newest = r
-		}
-	}
-	if newest == nil {
-		w.t.Fatalf("%s: there is none", name)
-	}
-	return string(newest.ID)
+	return w.nameRuns(strings.ReplaceAll(out.String(), id, "REQUEST")) + "\n"
 }
 
 var pair = regexp.MustCompile(`(\w+)=("[^"]*"|\S+)`)
@@ -267,184 +195,4 @@ func options(line string) map[string]string {
 		out[m[1]] = strings.Trim(m[2], `"`)
 	}
 	return out
-}
-
-// command moves the world.
-func (w *world) command(line string) {
-	words := strings.Fields(line)
-	args := append(words[1:], "", "", "")
-	number, _ := strconv.ParseInt(args[0], 10, 64)
-	given := options(line)
-	m := w.store
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch words[0] {
-	case "pull", "see":
-		w.pull(number, given)
-		if words[0] == "see" {
-			m.decide(m.queues[0], queue.PullRequestSeen{PullRequest: w.host.pulls[number], Read: true})
-		}
-	case "installed":
-		w.host.installed[args[0]] = given["by"]
-	case "host":
-		w.host.down = args[0] == "down"
-	case "store":
-		m.broken = map[string]error{
-			"down": errors.New("pq: syntax error at or near \"secret\""),
-			"gone": fmt.Errorf("dial unix /run/secret.sock: %w", queue.ErrUnavailable),
-		}[args[0]]
-	case "decisions":
-		m.stopped = args[0] == "off"
-	case "work":
-		w.work()
-	case "land":
-		w.land()
-	case "check":
-		w.check(number, args[1], args[2], given)
-	case "advance":
-		d, err := time.ParseDuration(args[0])
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.clock = w.clock.Add(d)
-	default:
-		w.t.Fatalf("unknown command %q", line)
-	}
-}
-
-// pull sets what the host says of a pull request.
-func (w *world) pull(number int64, given map[string]string) {
-	pr, known := w.host.pulls[number]
-	if !known {
-		pr = queue.PullRequest{
-			Number: number, Title: fmt.Sprintf("Change %d", number), URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number),
-			Author: queue.Actor{Login: "ann", ID: 1}, Head: fmt.Sprintf("%040d", number), Base: "main", Open: true,
-		}
-		w.host.mergeable[number] = queue.Mergeable
-	}
-	pr.UpdatedAt = w.clock
-	for name, value := range given {
-		switch name {
-		case "title":
-			pr.Title = value
-		case "author":
-			pr.Author.Login = value
-		case "base":
-			pr.Base = value
-		case "head":
-			pr.Head = value
-		case "state":
-			pr.Open, pr.Draft, pr.Merged = value == "open" || value == "draft", value == "draft", value == "merged"
-		case "mergeable":
-			w.host.mergeable[number] = queue.Mergeability(value)
-		default:
-			w.t.Fatalf("pull: unknown option %s", name)
-		}
-	}
-	w.host.pulls[number] = pr
-}
-
-// work performs actions until only landings are left.
-func (w *world) work() {
-	for _, q := range w.store.queues {
-		for {
-			i := slices.IndexFunc(q.actions, func(a queue.Action) bool { return a.Kind() != "land" })
-			if i < 0 {
-				break
-			}
-			action := q.actions[i]
-			q.actions = slices.Delete(q.actions, i, i+1)
-			w.perform(q, action)
-		}
-	}
-}
-
-func (w *world) perform(q *memoryQueue, action queue.Action) {
-	switch a := action.(type) {
-	case queue.ReadTarget:
-		w.store.decide(q, queue.TargetRead{Commit: strings.Repeat("b", 40), Tree: strings.Repeat("c", 40), Version: a.Version})
-	case queue.RefreshPR:
-		pr := w.host.pulls[a.PR]
-		w.store.decide(q, queue.PullRequestSeen{PullRequest: pr, Read: true})
-		w.store.decide(q, queue.MergeabilitySeen{PR: a.PR, Head: pr.Head, Value: w.host.mergeable[a.PR], Why: "A review is missing."})
-	case queue.BuildRuns:
-		for _, r := range a.Runs {
-			chain := make([]queue.Step, len(r.Chain))
-			for i, step := range r.Chain {
-				chain[i] = step.Step
-				chain[i].Commit = fmt.Sprintf("%040x", 0xabc000+step.PR)
-				chain[i].Tree = fmt.Sprintf("%040x", 0xdef000+step.PR)
-			}
-			required := []queue.Required{{Name: "build"}, {Name: "lint", AppID: 1}, {Name: "lint", AppID: 2}}
-			source := queue.FromProtection
-			if len(a.RequiredStatuses) > 0 {
-				required, source = nil, queue.FromQueue
-				for _, name := range a.RequiredStatuses {
-					required = append(required, queue.Required{Name: name})
-				}
-			}
-			w.store.decide(q, queue.RunBuilt{
-				Run: r.Run, Base: queue.Base{Commit: strings.Repeat("b", 40), Tree: strings.Repeat("c", 40)},
-				Chain: chain, Required: required, RequiredSource: source, At: w.clock,
-			})
-		}
-	}
-}
-
-// land performs the landing that the first queue asked for.
-func (w *world) land() {
-	q := w.store.queues[0]
-	i := slices.IndexFunc(q.actions, func(a queue.Action) bool { return a.Kind() == "land" })
-	if i < 0 {
-		w.t.Fatal("land: the queue asked for no landing")
-	}
-	a := q.actions[i].(queue.Land)
-	q.actions = slices.Delete(q.actions, i, i+1)
-	ended := queue.LandingEnded{Landing: a.Landing, At: w.clock}
-	for _, s := range a.Steps {
-		ended.Landed = append(ended.Landed, queue.LandedStep{Entry: s.Entry, Submission: s.Submission, Commit: s.Commit, Tree: s.Tree})
-		ended.Commit, ended.Tree = s.Commit, s.Tree
-	}
-	w.store.decide(q, ended)
-	w.work()
-}
-
-// check reports on the run that tests a pull request.
-func (w *world) check(pr int64, name, result string, given map[string]string) {
-	q := w.store.queues[0]
-	e := q.ByPR(pr)
-	g := q.Groups[e.Group]
-	if g == nil || q.Runs[g.Run] == nil {
-		w.t.Fatalf("check: #%d has no run", pr)
-	}
-	w.store.facts++
-	report := queue.Report{
-		Kind: queue.CheckRun, Name: name, ID: w.store.facts, Status: "completed", Result: result,
-		URL: "https://ci.example/" + name, At: w.clock,
-	}
-	if status := given["status"]; status != "" {
-		report.Status, report.Result = status, ""
-	}
-	if given["kind"] == "status" {
-		report.Kind, report.Status = queue.CommitStatus, ""
-	}
-	report.Suite, _ = strconv.ParseInt(given["suite"], 10, 64)
-	report.AppID, _ = strconv.ParseInt(given["app"], 10, 64)
-	w.store.decide(q, queue.CheckReported{Commit: q.Runs[g.Run].Commit, Report: report})
-	w.work()
-}
-
-// post sends a JSON body with a token and returns status, code and message.
-func (w *world) post(path, token, body string) (int, string, string) {
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(strings.ReplaceAll(body, "@main", mainQueue)))
-	r.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		r.Header.Set("X-Api-Token", token)
-	}
-	got := w.send(r)
-	var answer errorBody
-	if err := json.Unmarshal(got.Body.Bytes(), &answer); err != nil {
-		w.t.Errorf("%s: %v: %s", path, err, got.Body)
-	}
-	return got.Code, answer.Error.Code, answer.Error.Message
 }
