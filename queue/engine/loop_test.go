@@ -120,6 +120,23 @@ func TestWhatWaitedBeforeTheStartIsDecidedOn(t *testing.T) {
 	})
 }
 
+func TestARingThatNobodyHearsWakesTheNextSleeper(t *testing.T) {
+	t.Parallel()
+	b := newBell()
+	b.ring()
+	b.ring()
+	select {
+	case <-b:
+	default:
+		t.Fatal("the ring was lost")
+	}
+	select {
+	case <-b:
+		t.Fatal("two rings woke twice; they should have been merged")
+	default:
+	}
+}
+
 func TestAFactThatArrivesDuringADecisionIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -152,11 +169,13 @@ func TestALongDecisionDoesNotHoldUpAnotherQueue(t *testing.T) {
 			return idle(s, facts, now)
 		}, func(c *Config) {
 			m := c.Store.(*memory)
-			m.deaf = true // both wait from the start, and one ring must do
-			_ = m.Append(t.Context(), 1, 1, queue.RulesChanged{})
-			_ = m.Append(t.Context(), 1, 2, queue.RulesChanged{})
+			m.deaf = true                // the poll rings once,
+			m.breaks("Route", errBroken) // and the router does not
 		})
 		defer l.stop()
+		l.tell(t, 1)
+		l.tell(t, 2)
+		l.wait(5 * time.Second)
 		if got := l.decided(2); got != 1 {
 			t.Errorf("decisions on the second queue = %d, want 1 while the first is busy", got)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
@@ -129,6 +132,46 @@ func TestNewsThatCannotBeStoredIsFetchedAgain(t *testing.T) {
 	s.breaks("Append", nil)
 	if err := s.attempt(work, 2); err != nil || len(s.waiting(1)) != 1 {
 		t.Errorf("error = %v, facts = %v, want none and the one that was read", err, s.waiting(1))
+	}
+}
+
+func TestTheNewsOfAnAttemptThatRanOutOfTimeStillArrives(t *testing.T) {
+	t.Parallel()
+	s := staged(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.during = func(string) { cancel() } // River's time-out, or its hard stop
+	work := &worker[queue.Land]{engine: s.e, deed: s.e.land()}
+	row := &rivertype.JobRow{Attempt: 1, MaxAttempts: MaxAttempts("land")}
+	if err := work.Work(ctx, &river.Job[queue.Land]{JobRow: row, Args: queue.Land{Queue: 1, Landing: 3, Branch: "main"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.waiting(1); len(got) != 1 {
+		t.Errorf("facts = %v, want the end of the landing", got)
+	}
+}
+
+func TestRiverGetsAWorkerForEveryKindOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nil)
+	workers := river.NewWorkers()
+	if err := s.e.AddWorkers(workers); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.e.AddWorkers(workers); err == nil {
+		t.Error("adding the workers twice reported no error")
+	}
+}
+
+func TestARetryWaitsAsTheTableSays(t *testing.T) {
+	t.Parallel()
+	w := &worker[queue.SyncPR]{}
+	job := &river.Job[queue.SyncPR]{JobRow: &rivertype.JobRow{Attempt: 3}}
+	l := kinds[job.Args.Kind()]
+	if got := w.Timeout(job); got != l.timeout {
+		t.Errorf("timeout = %v, want %v", got, l.timeout)
+	}
+	if wait := time.Until(w.NextRetry(job)); wait <= l.first || wait > 4*l.first {
+		t.Errorf("the wait after the third attempt = %v, want between %v and %v", wait, l.first, 4*l.first)
 	}
 }
 

@@ -34,7 +34,10 @@ type Store interface {
 	// Repo is the repository with its present name and installation.
 	Repo(ctx context.Context, id queue.RepoID) (queue.Repo, error)
 	// Read is a window without a lock, with the entries named by pull
-	// request in it, for rendering what is true now. ErrNotFound: no such queue.
+	// request in it, for rendering what is true now. Of a named entry that
+	// has ended, the newest run that tested it is in the window too: what
+	// people read about a failure names the checks that failed. ErrNotFound:
+	// no such queue.
 	Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error)
 	// QueueFor finds the queue of a branch. ErrNotFound: there is none.
 	QueueFor(ctx context.Context, repo queue.RepoID, branch string) (queue.ID, error)

@@ -60,7 +60,7 @@ func (m *memory) breaks(method string, err error) {
 	m.broken[method] = err
 }
 
-func (m *memory) UpdateDue(_ context.Context, now time.Time, decide Decide) (queue.ID, bool, error) {
+func (m *memory) UpdateDue(ctx context.Context, now time.Time, decide Decide) (queue.ID, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fails("UpdateDue"); err != nil {
@@ -72,7 +72,7 @@ func (m *memory) UpdateDue(_ context.Context, now time.Time, decide Decide) (que
 		if h.busy || !due || h.after.After(now) {
 			continue
 		}
-		if err := m.update(h, now, decide); err != nil {
+		if err := m.update(ctx, h, now, decide); err != nil {
 			return id, false, err
 		}
 		m.decisions = append(m.decisions, id)
@@ -83,7 +83,7 @@ func (m *memory) UpdateDue(_ context.Context, now time.Time, decide Decide) (que
 
 // update decides without holding the mutex, as the real store holds only the
 // queue's row.
-func (m *memory) update(h *held, now time.Time, decide Decide) error {
+func (m *memory) update(ctx context.Context, h *held, now time.Time, decide Decide) error {
 	facts, s := slices.Clone(h.unread), copied(h.s)
 	h.busy = true
 	defer func() { h.busy = false }()
@@ -92,7 +92,7 @@ func (m *memory) update(h *held, now time.Time, decide Decide) error {
 		defer m.mu.Lock() // also when decide panics
 		return decide(s, facts, now)
 	}()
-	if err := m.fails("save"); err != nil {
+	if err := errors.Join(ctx.Err(), m.fails("save")); err != nil {
 		return err
 	}
 	h.s.Queue, h.s.Line, h.s.Parts = p.Queue, p.Line, p.Parts
@@ -191,10 +191,10 @@ func (m *memory) notify() {
 	}
 }
 
-func (m *memory) Append(_ context.Context, repo queue.RepoID, q queue.ID, facts ...queue.Fact) error {
+func (m *memory) Append(ctx context.Context, _ queue.RepoID, q queue.ID, facts ...queue.Fact) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.fails("Append"); err != nil {
+	if err := errors.Join(ctx.Err(), m.fails("Append")); err != nil {
 		return err
 	}
 	for _, f := range facts { // what cannot be stored must not pass a test

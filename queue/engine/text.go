@@ -5,12 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/gitprovider"
 	"signalbox/queue"
 )
 
-// Every text that people read on a pull request is made in text.go, reply.go
-// and endings.go, by pure functions whose output is kept in testdata/texts.
+// Every text that people read on a pull request is made in text.go, check.go,
+// reply.go and endings.go, by pure functions whose output is kept in testdata.
 
 // Marker is in every comment of ours, so that what we wrote is recognised.
 const Marker = "<!-- signalbox:"
@@ -214,53 +213,6 @@ func callees(e queue.Entry) string {
 		return author + " " + by + " "
 	}
 }
-
-// statusOf is our status check on the entry's commit.
-func statusOf(v view) gitprovider.Status {
-	s := gitprovider.Status{
-		Commit: v.entry.BoundHead, Name: statusName(v.queue.Branch), URL: v.page(),
-		Title: headline(v.entry), Summary: statusText(v),
-	}
-	switch v.entry.State {
-	case queue.Testing, queue.TestsPassed, queue.PendingFailure:
-		s.Status = "in_progress"
-	case queue.Merged:
-		s.Status, s.Conclusion = "completed", "success"
-	case queue.Failed:
-		s.Status, s.Conclusion = "completed", "failure"
-		s.Title += ": " + string(v.entry.Reason)
-	case queue.Cancelled:
-		s.Status, s.Conclusion = "completed", "cancelled"
-		s.Title += ": " + string(v.entry.Reason)
-	default:
-		s.Status = "queued"
-	}
-	if v.x.Position > 0 && v.entry.State == queue.Pending {
-		s.Title += fmt.Sprintf(", place %d", v.x.Position)
-	}
-	return s
-}
-
-// overtakenStatus completes our status check on a commit that a push replaced
-// while the entry was not admitted yet and so followed the push.
-func overtakenStatus(v view, commit string) gitprovider.Status {
-	return gitprovider.Status{
-		Commit: commit, Name: statusName(v.queue.Branch), URL: v.page(), Status: "completed", Conclusion: "cancelled",
-		Title: "a newer commit is queued", Summary: "The pull request was pushed to. The queue now follows " + short(v.entry.BoundHead) + ".",
-	}
-}
-
-// landingStatus is our status check just before a landing, where a rule of
-// the host requires it to be green.
-func landingStatus(q queue.Queue, commit, page string) gitprovider.Status {
-	return gitprovider.Status{
-		Commit: commit, Name: statusName(q.Branch), URL: page, Status: "completed", Conclusion: "success",
-		Title: "landing", Summary: "The tests passed; it is being merged into " + quoted(q.Branch) + ".",
-	}
-}
-
-// statusName is the name of our status check for a queue.
-func statusName(branch string) string { return "Signalbox (" + branch + ")" }
 
 // testedIn says in which run an entry was tested, and together with whom: those
 // ahead, and the others of its group. They are linked to our pages: a link to
