@@ -94,6 +94,11 @@ type RefreshPR struct {
 	Queue ID    `json:"queue"`
 	PR    int64 `json:"pr"`
 	Try   int   `json:"try"`
+	// Direct asks also whether the head could land without a run (DirectSeen);
+	// Branch and RequiredStatuses are what that depends on.
+	Direct           bool     `json:"direct,omitempty"`
+	Branch           string   `json:"branch,omitempty"`
+	RequiredStatuses []string `json:"requiredStatuses,omitempty"`
 }
 
 // ReadTarget reads the head of the queue's branch.

@@ -24,6 +24,10 @@ func (d *decision) apply(r Received) {
 		d.pullRequestSeen(f)
 	case MergeabilitySeen:
 		d.mergeabilitySeen(f)
+	case DirectSeen:
+		if e := d.s.ByPR(f.PR); e != nil && e.Active() && f.Head == e.BoundHead {
+			e.Direct = f.Target
+		}
 	case PullRequestDoubted:
 		d.doubt(func(e *Entry) bool { return e.Number == f.PR })
 	case RulesChanged:
@@ -119,7 +123,7 @@ func (d *decision) enter(e *Entry, f Submitted) {
 		SubmittedBy: f.By, Via: f.Via, SubmittedAt: f.At,
 		Priority: f.Priority, PriorityGiven: f.PriorityGiven, NoBatch: f.NoBatch, Forced: f.Force,
 	}
-	d.move(e, NotReady, f.Via.requested(), fmt.Sprintf("Submitted by %s.", f.By), f.By, "")
+	d.move(e, NotReady, f.Via.requested(), fmt.Sprintf("Submitted %s.", f.Via.by(f.By)), f.By, "")
 }
 
 // wished finds the entry that a wish is about. A wish older than the present
@@ -213,8 +217,8 @@ func (d *decision) see(e *Entry, f PullRequestSeen) {
 		e.Mergeability, e.MergeabilityWhy, e.Doubted = MergeabilityUnspecified, "", true
 	}
 	e.PullRequest = f.PullRequest
-	if e.State == NotReady { // a push before admission only rebinds
-		e.BoundHead = f.Head
+	if e.State == NotReady && e.BoundHead != f.Head { // a push before admission only rebinds
+		e.BoundHead, e.Direct = f.Head, ""
 	}
 }
 

@@ -77,7 +77,11 @@ func (d *decision) askPullRequest(e *Entry) {
 	e.Doubted = false
 	e.RefreshAsked = d.now
 	d.wakeAt(d.now.Add(refreshDeadline))
-	d.actions = append(d.actions, RefreshPR{Queue: d.s.Queue.ID, PR: e.Number, Try: e.RefreshTries})
+	ask := RefreshPR{Queue: d.s.Queue.ID, PR: e.Number, Try: e.RefreshTries}
+	if q := &d.s.Queue; q.DirectMergeMode == DirectMergeAlways && e.State == NotReady {
+		ask.Direct, ask.Branch, ask.RequiredStatuses = true, q.Branch, q.RequiredStatuses
+	}
+	d.actions = append(d.actions, ask)
 }
 
 // askAll has the host read again now and then while something waits, because

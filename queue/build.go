@@ -24,13 +24,17 @@ func (d *decision) startGroup() bool {
 		return false
 	}
 	for _, g := range d.s.line() {
-		if g.Run == "" && g.Proof == 0 && d.startable(g) {
+		if g.Run == "" && g.Proof == 0 && !g.Direct && d.startable(g) {
 			d.start(g)
 			return true
 		}
 	}
 	if !q.State.StartsNew() {
 		return false
+	}
+	if e := d.direct(); e != nil {
+		d.group(len(d.s.Line), e).Direct = true
+		return true
 	}
 	if members := d.form(); len(members) > 0 {
 		d.group(len(d.s.Line), members...)
@@ -66,7 +70,7 @@ func (d *decision) startable(g *Group) bool {
 	}
 	for _, a := range d.ahead(g) {
 		r := d.s.run(a)
-		if r == nil && a.Proof == 0 || r != nil && r.State == Building && !d.asked(r) {
+		if r == nil && a.Proof == 0 && !a.Direct || r != nil && r.State == Building && !d.asked(r) {
 			return false
 		}
 	}

@@ -46,6 +46,14 @@ type MergeabilitySeen struct {
 	Why   string       `json:"why,omitempty"` // what is missing, a sentence
 }
 
+// DirectSeen says that a pull request's head contains the target's commit and
+// that every required status passed on that head. Target "" says it does not.
+type DirectSeen struct {
+	PR     int64  `json:"pr"`
+	Head   string `json:"head"`
+	Target string `json:"target"`
+}
+
 // PullRequestDoubted says that something which mergeability depends on may
 // have changed: a review, a thread, a label, a rule.
 type PullRequestDoubted struct {
@@ -253,6 +261,7 @@ const (
 
 func (PullRequestSeen) Kind() string    { return "pull_request_seen" }
 func (MergeabilitySeen) Kind() string   { return "mergeability_seen" }
+func (DirectSeen) Kind() string         { return "direct_seen" }
 func (PullRequestDoubted) Kind() string { return "pull_request_doubted" }
 func (RefreshEnded) Kind() string       { return "refresh_ended" }
 func (Submitted) Kind() string          { return "submitted" }
@@ -275,6 +284,7 @@ func (CommandAsked) Kind() string       { return "command_asked" }
 
 func (f PullRequestSeen) Subject() Subject    { return Subject{PR: f.Number} }
 func (f MergeabilitySeen) Subject() Subject   { return Subject{PR: f.PR} }
+func (f DirectSeen) Subject() Subject         { return Subject{PR: f.PR} }
 func (f PullRequestDoubted) Subject() Subject { return Subject{PR: f.PR} }
 func (f RefreshEnded) Subject() Subject       { return Subject{PR: f.PR} }
 func (f TargetsUploaded) Subject() Subject    { return Subject{PR: f.PR} }
@@ -310,6 +320,7 @@ func learn[F Fact]() {
 func init() {
 	learn[PullRequestSeen]()
 	learn[MergeabilitySeen]()
+	learn[DirectSeen]()
 	learn[PullRequestDoubted]()
 	learn[RefreshEnded]()
 	learn[Submitted]()

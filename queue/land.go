@@ -56,6 +56,9 @@ func (d *decision) landable() []*Group {
 	var groups []*Group
 	whole := 0 // how many of them can land: up to the last with a run of its own
 	for _, g := range d.s.line() {
+		if g.Direct && len(groups) == 0 && len(d.ahead(g)) == 0 && d.due(g.NotBefore) {
+			return []*Group{g}
+		}
 		if d.state(g) != TestsPassed || !d.due(g.NotBefore) || !d.allAmong(d.ahead(g), groups) {
 			continue
 		}
@@ -110,6 +113,9 @@ func (d *decision) landsWith(groups []*Group, g *Group, r *Run) bool {
 // one's chain that have not landed.
 func (d *decision) landing(groups []*Group) Land {
 	q := &d.s.Queue
+	if groups[0].Direct {
+		return d.directLanding(groups[0])
+	}
 	last := d.s.run(groups[len(groups)-1])
 	rest, _ := d.unlanded(last)
 	land := Land{Queue: q.ID, Landing: q.Landings, Branch: q.Branch, Mode: last.LandingMode, Method: last.MergeMethod, Expect: q.Target.Commit}
@@ -174,14 +180,18 @@ func (d *decision) landed() bool {
 func (d *decision) merged(step LandedStep, f LandingEnded) {
 	q := &d.s.Queue
 	e := d.s.Entries[step.Entry]
-	if e == nil || e.State != TestsPassed || e.Submission != step.Submission {
+	if e == nil || e.State != TestsPassed && !d.isDirect(e) || e.Submission != step.Submission {
 		return
 	}
 	q.Landed = append(q.Landed[:len(q.Landed):len(q.Landed)], Landed{
 		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: step.Commit, Tree: step.Tree,
 	})
 	e.LandedCommit = step.Commit
-	how := ending{to: Merged, why: MergedByQueue, run: e.VerifiedBy,
+	why := MergedByQueue
+	if d.isDirect(e) {
+		why = DirectMerge
+	}
+	how := ending{to: Merged, why: why, run: e.VerifiedBy,
 		message: fmt.Sprintf("Landed on %s as %s.", q.Branch, short(step.Commit))}
 	if step.Differs != "" {
 		how.why = LandedTreeMismatch
@@ -227,6 +237,7 @@ func (d *decision) stopped(l *Landing, f LandingEnded) {
 	first := left[0]
 	switch f.Trouble {
 	case TroubleConflict:
+		first.Direct = false
 		d.restart(first, LandingConflict, f.Message, Actor{})
 	case TroubleStale, TroubleTransient:
 		first.NotBefore = d.now.Add(backoff(l.Attempt, time.Second, time.Minute))
@@ -243,7 +254,7 @@ func (d *decision) stopped(l *Landing, f LandingEnded) {
 // entry that cannot land never blocks the queue.
 func (d *decision) refused(left []*Group, f LandingEnded) {
 	message := "The host refused to land it: " + f.Message
-	if e := d.s.Entries[f.Entry]; e != nil && e.State == TestsPassed {
+	if e := d.s.Entries[f.Entry]; e != nil && (e.State == TestsPassed || d.isDirect(e)) {
 		d.end(e, ending{to: Failed, why: LandingRefused, message: message, run: e.VerifiedBy})
 		return
 	}

@@ -46,7 +46,7 @@ func (d *decision) leaving(e *Entry) (ending, bool) {
 	case !e.Open:
 		return gone(PRClosed, "The pull request was closed.")
 	case e.Cancel != nil:
-		l, _ := gone(e.Cancel.Via.requested(), "Cancelled by %s.", e.Cancel.By)
+		l, _ := gone(e.Cancel.Via.requested(), "Cancelled %s.", e.Cancel.Via.by(e.Cancel.By))
 		l.by = e.Cancel.By
 		return l, true
 	case e.State == NotReady:
@@ -159,7 +159,7 @@ func (d *decision) restarts() bool {
 		wish := *e.Restart
 		e.Restart = nil
 		if g := d.s.Groups[e.Group]; g != nil && (e.State == Testing || e.State == PendingFailure) {
-			d.restart(g, wish.Via.restart(), fmt.Sprintf("%s asked for new tests.", wish.By), wish.By)
+			d.restart(g, wish.Via.restart(), fmt.Sprintf("Tests restarted %s.", wish.Via.by(wish.By)), wish.By)
 		}
 		return true
 	}

@@ -105,6 +105,19 @@ func (v Via) restart() Reason {
 	return TestsRestartedByUser
 }
 
+// by says who asked and how, to end a sentence with. An API token is nobody
+// that could be mentioned.
+func (v Via) by(a Actor) string {
+	switch {
+	case a.Login != "":
+		return "by " + a.String()
+	case v == ViaAPI:
+		return "through the API"
+	default:
+		return "by " + a.String()
+	}
+}
+
 // Actor is who did something. Rights follow ID, never the login, because a
 // login can pass to somebody else. The zero Actor is Signalbox itself.
 type Actor struct {

@@ -24,6 +24,7 @@ func (d *decision) stale() bool {
 func (d *decision) staleness(g *Group) (Reason, string, bool) {
 	r := d.s.run(g)
 	if r == nil {
+		d.directLost(g)
 		return d.proofLost(g)
 	}
 	if r.Spoilt != "" {

@@ -59,7 +59,7 @@ var Transitions = []Transition{
 	{NotReady, Merged, []Reason{MergedByHand}},
 
 	{Pending, Testing, []Reason{TestRunStarted}},
-	{Pending, Merged, []Reason{DirectMerge, MergedByHand}},
+	{Pending, Merged, []Reason{DirectMerge, MergedByHand, LandedTreeMismatch}},
 	{Pending, Cancelled, left},
 	{Pending, Failed, []Reason{MergeConflict, ConfigInvalid, NoRequiredStatuses, StartRetriesExhausted, TestBranchRefused, DraftPRsNotAllowed, FailedByOptimization, LandingRefused}},
 

@@ -194,6 +194,9 @@ type Entry struct {
 	// ConflictsWith is the undecided entry whose end this one waits for,
 	// because the two do not merge; "" if none.
 	ConflictsWith EntryID
+	// Direct is the target's commit that BoundHead contains with all required
+	// statuses passed on it, so that it needs no run on that target; "" = none.
+	Direct string
 	// Alone: tested in a group of its own until it leaves.
 	Alone bool
 	// Targets names the newest set of impacted targets known for Head, as the
@@ -246,6 +249,8 @@ type Group struct {
 	// landing was refused without naming anybody.
 	OneByOne bool
 	FormedAt time.Time
+	// Direct: it lands without a run, see Entry.Direct.
+	Direct bool
 	// Urgent: formed of an urgent entry, whatever its priority is by now.
 	Urgent bool
 }

@@ -39,14 +39,15 @@ type host struct {
 	blocked map[int64]bool
 	// refused are pull requests that the host will not land, with its words.
 	refused map[int64]string
-	drafts  int64 // draft pull requests opened for test branches so far
-	checks  int64 // reports made so far, for their ids
+	// green are the heads of pull requests that CI has passed.
+	green  map[string]bool
+	checks int64 // reports made so far, for their ids
 }
 
 func newHost(branch string) *host {
 	h := &host{
 		commits: map[string]*commit{}, branches: map[string]string{}, pulls: map[int64]*pull{},
-		blocked: map[int64]bool{}, refused: map[int64]string{},
+		blocked: map[int64]bool{}, refused: map[int64]string{}, green: map[string]bool{},
 	}
 	h.branches[branch] = h.commit(files{"README.md": "hello\n"}, 0)
 	return h

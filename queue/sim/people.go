@@ -69,6 +69,17 @@ func (w *World) Block(number int64, blocked bool) error {
 	return nil
 }
 
+// Green has CI pass on a pull request's head.
+func (w *World) Green(number int64) error {
+	p := w.host.pulls[number]
+	if p == nil {
+		return fmt.Errorf("there is no #%d", number)
+	}
+	w.host.green[p.Head] = true
+	w.tell(queue.ChecksDoubted{Commit: p.Head})
+	return nil
+}
+
 // Refuse has the host refuse to land a pull request, with these words.
 func (w *World) Refuse(number int64, why string) error {
 	w.host.refused[number] = why

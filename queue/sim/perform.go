@@ -25,6 +25,9 @@ func (w *World) perform(a queue.Action) {
 		w.tell(ended)
 	case queue.RefreshPR:
 		w.refresh(a.PR)
+		if a.Direct {
+			w.tell(w.direct(a.PR))
+		}
 	case queue.ReadTarget:
 		w.tell(w.readTarget(a.Branch, a.Version))
 	case queue.ReadChecks: // reports of this world are never lost
@@ -43,6 +46,16 @@ func (w *World) perform(a queue.Action) {
 func (w *World) refresh(pr int64) {
 	w.tell(w.host.seen(pr))
 	w.tell(w.host.mergeability(pr))
+}
+
+// direct tells whether CI has passed on a head that contains main's.
+func (w *World) direct(pr int64) queue.DirectSeen {
+	p, main := w.host.pulls[pr], w.host.branches["main"]
+	f := queue.DirectSeen{PR: pr, Head: p.Head}
+	if w.host.contains(p.Head, main) && w.host.green[p.Head] {
+		f.Target = main
+	}
+	return f
 }
 
 func (w *World) readTarget(branch string, version int64) queue.TargetRead {
@@ -124,13 +137,14 @@ func (w *World) land(a queue.Land) (queue.LandingEnded, []queue.Fact) {
 	if ended.Trouble == "" && w.host.branches[a.Branch] != a.Expect {
 		stop(queue.TroubleStale, "", "The target moved.")
 	}
+	for _, s := range a.Steps { // the rules are asked for all before the first merge
+		if why, refused := w.host.refused[s.PR]; refused && ended.Trouble == "" {
+			stop(queue.TroubleDenied, s.Entry, why)
+		}
+	}
 	var steps []queue.Step
 	for _, s := range a.Steps {
 		if ended.Trouble != "" {
-			break
-		}
-		if why, refused := w.host.refused[s.PR]; refused {
-			stop(queue.TroubleDenied, s.Entry, why)
 			break
 		}
 		at, ok := w.host.land(s.PR, s.Head, w.host.branches[a.Branch])

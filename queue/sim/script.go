@@ -22,6 +22,8 @@ type Town interface {
 	Retarget(number int64, base string) error
 	Block(number int64, blocked bool) error
 	MergeByHand(number int64) error
+	// Green has CI pass on the head of a pull request.
+	Green(number int64) error
 	PushMain(change map[string]string) error
 	Refuse(number int64, why string) error
 
@@ -148,6 +150,7 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 	"block":         func(p *Player, a []string) (string, error) { return "", p.town.Block(number(a, 0), true) },
 	"unblock":       func(p *Player, a []string) (string, error) { return "", p.town.Block(number(a, 0), false) },
 	"merge-by-hand": func(p *Player, a []string) (string, error) { return "", p.town.MergeByHand(number(a, 0)) },
+	"green":         func(p *Player, a []string) (string, error) { return "", p.town.Green(number(a, 0)) },
 	// refuse 1 words: the host will not land #1
 	"refuse": func(p *Player, a []string) (string, error) {
 		return "", p.town.Refuse(number(a, 0), strings.Join(a[1:], " "))

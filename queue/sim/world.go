@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -102,10 +103,21 @@ func (w *World) decide() {
 	}
 	w.inbox = nil
 	plan := queue.Reconcile(w.copy(), received, w.Now)
+	w.anyOrder(received, plan)
 	w.save(plan)
 	w.fixedPoint()
 	if w.Check != nil && w.err == nil {
 		w.err = w.Check(w)
+	}
+}
+
+// anyOrder checks that the order of the facts of one decision does not matter.
+func (w *World) anyOrder(received []queue.Received, plan queue.Plan) {
+	reversed := slices.Clone(received)
+	slices.Reverse(reversed)
+	other := queue.Reconcile(w.copy(), reversed, w.Now)
+	if !reflect.DeepEqual(plan, other) && w.err == nil {
+		w.err = fmt.Errorf("the order of %d facts matters: %+v", len(received), received)
 	}
 }
 

@@ -1,0 +1,247 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"signalbox/queue"
+
+	"pgregory.net/rapid"
+)
+
+// TestPeopleAndFaults lets people do whatever they like to a queue with any
+// settings, and holds every invariant after every decision. At the end all
+// calms down, and every submission must have ended.
+func TestPeopleAndFaults(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		w := NewWorld(anySettings(t))
+		w.Auto = rapid.Bool().Draw(t, "ci by itself")
+		c := Checker{Deterministic: true}
+		c.Watch(w)
+		p := &people{w: w}
+		t.Repeat(p.actions())
+		p.calm(t)
+	})
+}
+
+// people do things to a world.
+type people struct {
+	w    *World
+	open int64 // pull requests opened so far
+}
+
+func anySettings(t *rapid.T) queue.Settings {
+	s := queue.DefaultSettings()
+	s.RequiredStatuses = []string{"ci"}
+	s.MergeMethod = queue.MergeCommit
+	s.TestingTimeoutMinutes = 60
+	s.Concurrency = rapid.Int64Range(1, 4).Draw(t, "concurrency")
+	s.BisectionConcurrency = rapid.Int64Range(1, 3).Draw(t, "bisection concurrency")
+	s.Batch = rapid.Bool().Draw(t, "batch")
+	s.BatchingMinSize = rapid.Int64Range(2, 5).Draw(t, "batch size")
+	s.CanOptimisticallyMerge = rapid.Bool().Draw(t, "optimistic")
+	s.PendingFailureDepth = rapid.Int64Range(0, 2).Draw(t, "depth")
+	if rapid.Bool().Draw(t, "skip redundant") {
+		s.OptimizationMode = queue.BisectionSkipRedundantTests
+	}
+	if rapid.Bool().Draw(t, "direct") {
+		s.DirectMergeMode = queue.DirectMergeAlways
+	}
+	if rapid.Bool().Draw(t, "parallel") {
+		s.Mode = queue.Parallel
+	}
+	return s
+}
+
+// actions are what people, the host and time can do.
+func (p *people) actions() map[string]func(*rapid.T) {
+	w := p.w
+	return map[string]func(*rapid.T){
+		"open": func(t *rapid.T) {
+			change, wish := p.change(t, p.open+1), anyWish(t)
+			p.open++
+			p.must(t, w.Open(p.open, "alice", change))
+			p.must(t, w.Submit(p.open, wish))
+			p.targets(t, p.open)
+		},
+		"submit":  p.on(func(t *rapid.T, n int64) error { return w.Submit(n, anyWish(t)) }),
+		"cancel":  p.on(func(_ *rapid.T, n int64) error { w.Cancel(n, "bob"); return nil }),
+		"restart": p.on(func(_ *rapid.T, n int64) error { w.Restart(n, "bob"); return nil }),
+		"close":   p.alive(func(_ *rapid.T, n int64) error { return w.Close(n) }),
+		"reopen": p.on(func(_ *rapid.T, n int64) error {
+			if w.host.pulls[n].Merged {
+				return nil
+			}
+			return w.Reopen(n)
+		}),
+		"draft": p.alive(func(t *rapid.T, n int64) error { return w.Draft(n, rapid.Bool().Draw(t, "draft")) }),
+		"block": p.alive(func(t *rapid.T, n int64) error { return w.Block(n, rapid.Bool().Draw(t, "blocked")) }),
+		"push":  p.alive(func(t *rapid.T, n int64) error { return w.Push(n, p.change(t, n)) }),
+		"retarget": p.alive(func(t *rapid.T, n int64) error {
+			return w.Retarget(n, rapid.SampledFrom([]string{"main", "main", "next"}).Draw(t, "base"))
+		}),
+		"green": p.alive(func(t *rapid.T, n int64) error {
+			if w.Judge(w.host.pulls[n].Head, "ci") != "success" {
+				return nil
+			}
+			return w.Green(n)
+		}),
+		"targets": p.alive(func(t *rapid.T, n int64) error { p.targets(t, n); return nil }),
+		"merge by hand": p.alive(func(t *rapid.T, n int64) error {
+			pull := w.host.pulls[n]
+			after, merges := w.host.land(n, pull.Head, w.host.branches["main"])
+			if rapid.IntRange(0, 3).Draw(t, "really") > 0 || pull.Base != "main" || !merges || w.Judge(after, "ci") != "success" {
+				return nil // who breaks main by hand breaks the promise, not the queue
+			}
+			return w.MergeByHand(n)
+		}),
+		"refuse": p.alive(func(t *rapid.T, n int64) error {
+			if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+				return nil
+			}
+			return w.Refuse(n, "The host says no.")
+		}),
+		"push main": func(t *rapid.T) {
+			w.PushTarget(files{fmt.Sprintf("m%d", rapid.IntRange(0, 3).Draw(t, "file")): rapid.SampledFrom([]string{"1", "2"}).Draw(t, "content")})
+		},
+		"report": p.report,
+		"set":    p.set,
+		"time": func(t *rapid.T) {
+			p.must(t, w.Advance(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds"))*time.Second))
+		},
+		"": func(t *rapid.T) { p.must(t, w.Settle()) },
+	}
+}
+
+func (p *people) must(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// on does something to any pull request, a second after what came before.
+func (p *people) on(do func(t *rapid.T, n int64) error) func(*rapid.T) {
+	return func(t *rapid.T) {
+		if p.open == 0 {
+			return
+		}
+		p.must(t, p.w.Advance(time.Second))
+		p.must(t, do(t, rapid.Int64Range(1, p.open).Draw(t, "pr")))
+	}
+}
+
+// alive does something to a pull request that is open.
+func (p *people) alive(do func(t *rapid.T, n int64) error) func(*rapid.T) {
+	return p.on(func(t *rapid.T, n int64) error {
+		if !p.w.host.pulls[n].Open {
+			return nil
+		}
+		return do(t, n)
+	})
+}
+
+// change is a small change: mostly a file of its own, sometimes a shared one,
+// sometimes a rule that makes trees fail.
+func (p *people) change(t *rapid.T, n int64) map[string]string {
+	own := fmt.Sprintf("f%d", n)
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
+	case 0:
+		return files{own: "1", ".ci-sim/ci/r" + own: ""}
+	case 1:
+		other := fmt.Sprintf("f%d", rapid.Int64Range(1, max(n, 2)).Draw(t, "with"))
+		return files{own: "1", ".ci-sim/ci/r" + own: own + "\n" + other}
+	case 2:
+		return files{"shared": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "content")}
+	default:
+		return files{own: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "content")}
+	}
+}
+
+func (p *people) targets(t *rapid.T, n int64) {
+	if names := rapid.SampledFrom([][]string{nil, {}, {"a"}, {"b"}, {"a", "b"}, {"c"}, {"ALL"}}).Draw(t, "targets"); names != nil {
+		p.must(t, p.w.Targets(n, names))
+	}
+}
+
+func anyWish(t *rapid.T) Wish {
+	var w Wish
+	if rapid.IntRange(0, 3).Draw(t, "with priority") == 0 {
+		value := rapid.SampledFrom([]int64{queue.Urgent, queue.High, queue.Low}).Draw(t, "priority")
+		w.Priority = &value
+	}
+	w.NoBatch = rapid.IntRange(0, 4).Draw(t, "no batch") == 0
+	return w
+}
+
+// report has CI say something about a live run: what the rule says, or that
+// somebody cancelled it.
+func (p *people) report(t *rapid.T) {
+	if p.open == 0 || p.w.Auto {
+		return
+	}
+	r := p.w.RunOf(rapid.Int64Range(1, p.open).Draw(t, "pr"))
+	if r == nil || r.State != queue.RunTesting {
+		return
+	}
+	result := p.w.Judge(r.Commit, "ci")
+	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 && p.w.state.Groups[r.Group].Interrupted == 0 {
+		result = "cancelled"
+	}
+	p.w.Report(r.Commit, "ci", result)
+}
+
+func (p *people) set(t *rapid.T) {
+	var c queue.Change
+	switch rapid.IntRange(0, 5).Draw(t, "what") {
+	case 0:
+		s := rapid.SampledFrom([]queue.State{queue.Running, queue.Paused, queue.Draining}).Draw(t, "state")
+		c.State = &s
+	case 1:
+		n := rapid.Int64Range(1, 4).Draw(t, "concurrency")
+		c.Concurrency = &n
+	case 2:
+		b := rapid.Bool().Draw(t, "batch")
+		c.Batch = &b
+	case 3:
+		b := rapid.Bool().Draw(t, "optimistic")
+		c.CanOptimisticallyMerge = &b
+	case 4:
+		m := rapid.SampledFrom([]queue.Mode{queue.Single, queue.Parallel}).Draw(t, "mode")
+		c.Mode = &m
+	case 5:
+		m := rapid.SampledFrom([]queue.MergeMethod{queue.MergeCommit, queue.Squash}).Draw(t, "method")
+		c.MergeMethod = &m
+	}
+	p.w.Set(c)
+}
+
+// calm lets everything end: the queue runs, CI judges by itself, nobody
+// interferes, and whoever cannot become ready is closed.
+func (p *people) calm(t *rapid.T) {
+	w := p.w
+	running := queue.Running
+	w.Set(queue.Change{State: &running})
+	w.Auto = true
+	for n := int64(1); n <= p.open; n++ {
+		pr := w.host.pulls[n]
+		if pr.Open && (pr.Draft || pr.Base != "main" || w.host.blocked[n] || w.newest[pr.Head] == 0) {
+			p.must(t, w.Close(n))
+		}
+	}
+	for _, r := range w.state.Runs {
+		if r.State == queue.RunTesting {
+			w.Report(r.Commit, "ci", w.Judge(r.Commit, "ci"))
+		}
+	}
+	for range 30 {
+		p.must(t, w.Advance(20*time.Minute))
+		for n := int64(1); n <= p.open; n++ { // a conflict that arose meanwhile
+			if e := w.Entry(n); e != nil && e.State == queue.NotReady && e.Mergeability == queue.NotMergeable && w.host.pulls[n].Open {
+				p.must(t, w.Close(n))
+			}
+		}
+	}
+	p.must(t, Ended(w))
+}
