@@ -209,5 +209,7 @@ func TestCommitStatusesCombine(t *testing.T) {
 	if len(all) != 3 || all[0].GetContext() != "ci/b" {
 		t.Errorf("history: %v", all)
 	}
-	w.app.wait(t, "status", "", func(e event) bool { return e.at("context") == "ci/b" && e.at("state") == "error" && e.at("commit", "sha") == sha })
+	w.app.wait(t, "status", "", func(e event) bool {
+		return e.at("context") == "ci/b" && e.at("state") == "error" && e.at("commit", "sha") == sha
+	})
 }

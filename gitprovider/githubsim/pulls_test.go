@@ -25,7 +25,7 @@ func (w *world) known(gh *github.Client, number int) *github.PullRequest {
 
 func TestMergeabilityIsUnknownAtFirstAndAfterEveryMove(t *testing.T) {
 	w := newWorld(t)
-	p := w.pull("a.txt", "a\n")
+	p := w.open(OpenPull{Branch: "topic", Files: files("a.txt", "a\n")})
 	gh := w.installation()
 	unknown := func(when string) {
 		t.Helper()
@@ -45,19 +45,23 @@ func TestMergeabilityIsUnknownAtFirstAndAfterEveryMove(t *testing.T) {
 	if pr := w.known(gh, p.Number); pr.GetMergeable() || pr.GetMergeableState() != "dirty" {
 		t.Errorf("with a conflict: %v %s", pr.GetMergeable(), pr.GetMergeableState())
 	}
-	_, err = w.Push(w.ctx, Push{Repo: "acme/app", Branch: w.pulls("acme/app")[0].headRef, Author: "alice", Files: files("a.txt", "other\n"), Force: true})
+	_, err = w.Push(w.ctx, Push{Repo: "acme/app", Branch: "topic", Author: "alice", Files: files("b.txt", "b\n")})
 	w.must(err)
-	pr, _, err := gh.PullRequests.Get(w.ctx, "acme", "app", p.Number)
-	w.must(err)
-	if pr.GetState() != "closed" && pr.Mergeable != nil {
-		t.Errorf("after the head moved: %v", *pr.Mergeable)
+	if e := w.app.wait(t, "pull_request", "synchronize", nil); e.at("pull_request", "mergeable") != nil || e.at("pull_request", "mergeable_state") != "unknown" {
+		t.Errorf("the event of a push says %v, %v", e.at("pull_request", "mergeable"), e.at("pull_request", "mergeable_state"))
 	}
+	unknown("after the head moved")
 }
 
-func (w *world) pulls(repo string) []*pull {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.repoNamed(repo).openPulls()
+func TestAHeadThatMovesIntoItsBaseClosesThePullRequest(t *testing.T) {
+	w := newWorld(t)
+	p := w.open(OpenPull{Branch: "topic", Files: files("a.txt", "a\n")})
+	c := w.clone(w.UserToken("alice"), "acme/app")
+	c.git("push", "--quiet", "--force", "origin", "origin/main:topic")
+	e := w.app.wait(t, "pull_request", "closed", nil)
+	if e.at("number") != float64(p.Number) || e.at("pull_request", "merged") != false {
+		t.Errorf("closed event: #%v merged %v", e.at("number"), e.at("pull_request", "merged"))
+	}
 }
 
 func TestTheMergeCallMergesByThreeMethods(t *testing.T) {
