@@ -65,6 +65,7 @@ type entryRow struct {
 	Restart       document[*queue.Wish] `json:"restart"`
 	Removed       string                `json:"removed"`
 	ConflictsWith optional              `json:"conflicts_with"`
+	Direct        string                `json:"direct"`
 	Alone         bool                  `json:"alone"`
 	Returned      int64                 `json:"returned"`
 	VerifiedBy    string                `json:"verified_by"`
@@ -81,7 +82,7 @@ const entryColumns = `
 	refresh_asked, refresh_after, refresh_tries, refresh_due,
 	submitted_by_login, submitted_by_id, submitted_by_bot, via,
 	priority, priority_given, no_batch, forced, submitted_at, admitted_at, state_changed_at,
-	targets, bound_targets, group_id, cancel, restart, removed, conflicts_with, alone, returned,
+	targets, bound_targets, group_id, cancel, restart, removed, conflicts_with, direct, alone, returned,
 	verified_by, landed_commit, version`
 
 func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
@@ -97,7 +98,7 @@ func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
 		Priority: e.Priority, PriorityGiven: e.PriorityGiven, NoBatch: e.NoBatch, Forced: e.Forced,
 		SubmittedAt: stamp(e.SubmittedAt), AdmittedAt: stamp(e.AdmittedAt), StateChangedAt: stamp(e.StateChangedAt),
 		Targets: int64(e.Targets), BoundTargets: int64(e.BoundTargets), GroupID: int64(e.Group), Cancel: document[*queue.Wish]{e.Cancel}, Restart: document[*queue.Wish]{e.Restart},
-		Removed: e.Removed, ConflictsWith: optional(e.ConflictsWith), Alone: e.Alone, Returned: e.Returned,
+		Removed: e.Removed, ConflictsWith: optional(e.ConflictsWith), Direct: e.Direct, Alone: e.Alone, Returned: e.Returned,
 		VerifiedBy: string(e.VerifiedBy), LandedCommit: e.LandedCommit, Version: e.Version,
 	}
 }
@@ -116,7 +117,7 @@ func (r entryRow) entry() queue.Entry {
 		Priority: r.Priority, PriorityGiven: r.PriorityGiven, NoBatch: r.NoBatch, Forced: r.Forced,
 		SubmittedAt: time.Time(r.SubmittedAt), AdmittedAt: time.Time(r.AdmittedAt), StateChangedAt: time.Time(r.StateChangedAt),
 		Targets: queue.TargetsID(r.Targets), BoundTargets: queue.TargetsID(r.BoundTargets), Group: queue.GroupID(r.GroupID), Cancel: r.Cancel.v, Restart: r.Restart.v,
-		Removed: r.Removed, ConflictsWith: queue.EntryID(r.ConflictsWith), Alone: r.Alone, Returned: r.Returned,
+		Removed: r.Removed, ConflictsWith: queue.EntryID(r.ConflictsWith), Direct: r.Direct, Alone: r.Alone, Returned: r.Returned,
 		VerifiedBy: queue.RunID(r.VerifiedBy), LandedCommit: r.LandedCommit, Version: r.Version,
 	}
 }
@@ -187,7 +188,7 @@ func saveEntries(ctx context.Context, tx *sqlx.Tx, q queue.ID, entries []queue.E
 			submitted_at = excluded.submitted_at, admitted_at = excluded.admitted_at,
 			state_changed_at = excluded.state_changed_at, targets = excluded.targets, bound_targets = excluded.bound_targets, group_id = excluded.group_id, cancel = excluded.cancel,
 			restart = excluded.restart, removed = excluded.removed, conflicts_with = excluded.conflicts_with,
-			alone = excluded.alone, returned = excluded.returned, verified_by = excluded.verified_by,
+			direct = excluded.direct, alone = excluded.alone, returned = excluded.returned, verified_by = excluded.verified_by,
 			landed_commit = excluded.landed_commit, version = excluded.version
 		WHERE e.queue_id = excluded.queue_id AND e.pr = excluded.pr AND e.version <= excluded.version`, text)
 	if err != nil {

@@ -126,6 +126,7 @@ CREATE TABLE entries (
     restart            jsonb,
     removed            text NOT NULL,
     conflicts_with     uuid,
+    direct             text NOT NULL,
     alone              boolean NOT NULL,
     returned           bigint NOT NULL, -- 0 = not from a bisection
     verified_by        text NOT NULL,
@@ -159,6 +160,7 @@ CREATE TABLE groups (
     not_before  timestamptz,
     proof       bigint NOT NULL,
     one_by_one  boolean NOT NULL,
+    direct      boolean NOT NULL, -- lands without a run
     urgent      boolean NOT NULL,
     formed_at   timestamptz NOT NULL,
     PRIMARY KEY (queue_id, id)

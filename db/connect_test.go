@@ -1,0 +1,218 @@
+package db_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"signalbox/account"
+	"signalbox/queue"
+)
+
+func (w *world) connect(c account.Connection) {
+	w.t.Helper()
+	for range 2 { // the host may say it again
+		w.must(w.Connect(w.t.Context(), c))
+	}
+}
+
+// where is the number of the repository that a name finds, 0 for none.
+func (w *world) where(org account.Organization, name string) queue.RepoID {
+	w.t.Helper()
+	owner, name, _ := strings.Cut(name, "/")
+	repo, err := w.Repository(w.t.Context(), org.ID, "GitHub.com", owner, name)
+	if errors.Is(err, queue.ErrNotFound) {
+		return 0
+	}
+	w.must(err)
+	return repo.ID
+}
+
+func (w *world) organization(slug string) account.Organization {
+	w.t.Helper()
+	org, err := w.CreateOrganization(w.t.Context(), slug)
+	w.must(err)
+	return org
+}
+
+func TestARepositoryIsFoundByItsNamesInAnyCase(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.repo.ID
+	renamed := connection("acme", 5)
+	renamed.Renamed = []account.Repository{repository("Acme", "Platform", hostID)}
+	w.connect(renamed)
+	for _, name := range []string{"acme/platform", "ACME/PLATFORM", "acme/app", "Acme/App"} {
+		if got := w.where(w.org, name); got != id {
+			t.Errorf("%s is repository %d, want %d", name, got, id)
+		}
+	}
+	if _, err := w.FindQueue(t.Context(), w.org.ID, host, "acme", "app", "main"); err != nil {
+		t.Errorf("the queue under the old name: %v", err)
+	}
+	// Another repository takes the old name.
+	w.connect(connection("acme", 5, repository("acme", "app", 78)))
+	if got := w.where(w.org, "acme/app"); got == id || got == 0 {
+		t.Errorf("the name that another repository took leads to %d", got)
+	}
+	// And they swap names, which the host tells one by one.
+	renamed.Renamed = []account.Repository{repository("acme", "app", hostID)}
+	w.connect(renamed)
+	renamed.Renamed = []account.Repository{repository("acme", "platform", 78)}
+	w.connect(renamed)
+	if got := w.where(w.org, "acme/app"); got != id {
+		t.Errorf("after the swap acme/app is %d, want %d", got, id)
+	}
+	if got := w.where(w.org, "acme/platform"); got == id || got == 0 {
+		t.Errorf("after the swap acme/platform is %d", got)
+	}
+	repo, err := w.Repo(t.Context(), id)
+	w.must(err)
+	if want := (queue.Repo{ID: id, Host: host, Owner: "acme", Name: "app", HostID: hostID, Installation: 5}); repo != want {
+		t.Errorf("the repository reads %+v, want %+v", repo, want)
+	}
+	if _, err := w.Repo(t.Context(), 4711); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a repository that is not there: %v", err)
+	}
+}
+
+func TestOrganisationsDoNotSeeEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	evil := w.organization("evil")
+	if w.where(evil, "acme/app") != 0 {
+		t.Error("the repository is seen")
+	}
+	if _, err := w.FindQueue(t.Context(), evil.ID, host, "acme", "app", "main"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("the queue is found: %v", err)
+	}
+	if _, err := w.CreateQueue(t.Context(), evil.ID, host, "ACME", "app", "other", queue.DefaultSettings(), epoch); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a queue is made there: %v", err)
+	}
+	if err := w.DeleteQueue(t.Context(), evil.ID, host, "acme", "app", "main"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("the queue is deleted: %v", err)
+	}
+}
+
+func TestANotedRepositoryIsConnectedLater(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	q, err := w.CreateQueue(t.Context(), w.org.ID, host, "acme", "soon", "main", queue.DefaultSettings(), epoch)
+	w.must(err)
+	if q.Repo.HostID != 0 || q.Repo.Installation != 0 {
+		t.Errorf("noted as %+v", q.Repo)
+	}
+	w.connect(connection("Acme", 5, repository("acme", "Soon", 79)))
+	q, err = w.FindQueue(t.Context(), w.org.ID, host, "acme", "soon", "main")
+	w.must(err)
+	if want := (queue.Repo{ID: q.Repo.ID, Host: host, Owner: "acme", Name: "Soon", HostID: 79, Installation: 5}); q.Repo != want {
+		t.Errorf("connected as %+v, want %+v", q.Repo, want)
+	}
+	// Noted under a name that a connected repository then gets.
+	_, err = w.CreateQueue(t.Context(), w.org.ID, host, "acme", "next", "release", queue.DefaultSettings(), epoch)
+	w.must(err)
+	w.connect(account.Connection{Installation: connection("acme", 5).Installation, Renamed: []account.Repository{repository("acme", "next", 79)}})
+	for _, branch := range []string{"main", "release"} {
+		q, err := w.FindQueue(t.Context(), w.org.ID, host, "acme", "next", branch)
+		if err != nil || q.Repo.HostID != 79 {
+			t.Errorf("the queue of %s is on %+v, %v", branch, q.Repo, err)
+		}
+	}
+}
+
+func TestANameThatAnotherOrganisationNotedIsNotHandedOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	squatter := w.organization("squatter")
+	_, err := w.CreateQueue(t.Context(), squatter.ID, host, "acme", "wanted", "main", queue.DefaultSettings(), epoch)
+	w.must(err)
+	w.connect(connection("acme", 5, repository("acme", "wanted", 80), repository("acme", "fine", 81)))
+	if w.where(w.org, "acme/wanted") != 0 || w.where(squatter, "acme/wanted") == 0 {
+		t.Error("the noted repository changed hands")
+	}
+	if w.where(w.org, "acme/fine") == 0 {
+		t.Error("the refusal of one repository refused the others too")
+	}
+	if n := w.count(`SELECT count(*) FROM repositories WHERE host_id = 80`); n != 0 {
+		t.Error("the squatter's queue is connected")
+	}
+}
+
+// The host's number is a proof, a name is a claim.
+func TestATransferredRepositoryGoesWithItsNumber(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.connect(connection("globex", 6, repository("globex", "app", hostID)))
+	globex := w.organization("globex")
+	if got := w.where(globex, "globex/app"); got != w.repo.ID {
+		t.Errorf("the new owner finds %d", got)
+	}
+	if w.where(w.org, "acme/app") != 0 {
+		t.Error("the old owner still has it")
+	}
+}
+
+func TestQueuesHearThatTheirRepositoryLeft(t *testing.T) {
+	t.Parallel()
+	installation := account.Installation{ID: 5, Host: host, Account: "acme"}
+	suspended := installation
+	suspended.Suspended = true
+	app := repository("acme", "app", hostID)
+	tests := []struct {
+		name       string
+		connection account.Connection
+		gone       bool
+	}{
+		{"removed", account.Connection{Installation: installation, Removed: []account.Repository{app}}, true},
+		{"missing in the whole list", account.Connection{Installation: installation, Complete: true}, true},
+		{"in the whole list", account.Connection{Installation: installation, Complete: true, Added: []account.Repository{app}}, false},
+		{"uninstalled", account.Connection{Installation: installation, Deleted: true}, true},
+		{"suspended", account.Connection{Installation: suspended}, true},
+		{"another one removed", account.Connection{Installation: installation, Removed: []account.Repository{repository("acme", "x", 99)}}, false},
+		{"removed from another installation", account.Connection{Installation: account.Installation{ID: 9, Host: host, Account: "b"}, Removed: []account.Repository{app}}, false},
+	}
+	w := newWorld(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w.must(w.Connect(t.Context(), account.Connection{Installation: installation, Added: []account.Repository{app}}))
+			w.connect(tt.connection)
+			w.must(w.Route(t.Context(), epoch))
+			got := w.taken()[w.queue.ID]
+			want := 0
+			if tt.gone {
+				want = 1
+			}
+			if len(got) != want {
+				t.Errorf("the queue hears %v", got)
+			}
+			repo, err := w.Repo(t.Context(), w.repo.ID)
+			w.must(err)
+			if (repo.Installation == 0) != tt.gone {
+				t.Errorf("the repository's installation is %d", repo.Installation)
+			}
+		})
+	}
+	// The end of a suspension names no repositories.
+	w.connect(account.Connection{Installation: suspended, Added: []account.Repository{app}})
+	w.connect(account.Connection{Installation: installation})
+	repo, err := w.Repo(t.Context(), w.repo.ID)
+	w.must(err)
+	if repo.Installation != 5 {
+		t.Errorf("after the suspension the installation is %d", repo.Installation)
+	}
+}
+
+func TestConnectionsThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]account.Connection{
+		"no account":           connection("", 9),
+		"no installation":      connection("acme", 0),
+		"no repository number": connection("acme", 5, repository("acme", "x", 0)),
+		"no repository name":   connection("acme", 5, repository("acme", "", 7)),
+	} {
+		if err := w.Connect(t.Context(), c); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
