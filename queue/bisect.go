@@ -128,7 +128,7 @@ func (d *decision) judgePart(g *Group, certain bool) bool {
 	case r != nil && r.State.Live() && b.builtOnFailure(chain, len(g.Members)):
 		d.restart(g, BisectionRequired, "What it was tested on top of has failed.", Actor{})
 		return true
-	case r == nil && d.s.Queue.OptimizationMode == BisectionSkipRedundantTests && b.knownToFail(chain):
+	case (r == nil || r.State.Live()) && d.s.Queue.OptimizationMode == BisectionSkipRedundantTests && b.knownToFail(chain):
 		if len(g.Members) > 1 {
 			d.split(g)
 			return true

@@ -88,7 +88,7 @@ var (
 		PRBaseBranchChanged, PRConvertedToDraft, RepositoryRemoved, StackMemberChanged}
 	restarted = []Reason{TestsRestartedByUser, TestsRestartedByAPI, SkipTheLineInterrupted,
 		ManualPushToTargetBranch, PrerequisiteCancelled, PrerequisiteFailed, PrerequisiteMergedByHand,
-		GroupChanged, BisectionRequired, BisectionPassed, ChecksInterrupted, LandingConflict, ProofLost}
+		GroupChanged, BisectionRequired, BisectionPassed, ChecksInterrupted}
 )
 
 // Legal reports whether the table has this move with this reason.

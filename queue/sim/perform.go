@@ -160,7 +160,7 @@ func (w *World) land(a queue.Land) (queue.LandingEnded, []queue.Fact) {
 		ended.Landed = append(ended.Landed, step)
 		steps = append(steps, s.Step)
 		p := w.host.pulls[s.PR]
-		p.Open, p.Merged = false, true
+		p.Open, p.Merged = false, a.Mode == queue.LandHost || a.Method == queue.MergeCommit // else closed by us
 		p.touch(w.Now)
 		w.tell(queue.PullRequestSeen{PullRequest: p.PullRequest})
 	}

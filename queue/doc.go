@@ -1,0 +1,149 @@
+// Package queue is what a merge queue is and what it does next. It is pure: no
+// clock, no network, no storage, no randomness, no goroutine.
+//
+// # The idea
+//
+// Two pull requests can each pass their tests and break the build together. A
+// merge queue tests each one as it will land, and lands exactly what passed.
+// Testing one after the other would be slow, so each is tested on top of what
+// is ahead of it, on the prediction that all of that will land:
+//
+//	main ── #1 ── #2 ── #3
+//	         │     │     └── run 3 tests main+#1+#2+#3
+//	         │     └──────── run 2 tests main+#1+#2
+//	         └────────────── run 1 tests main+#1
+//
+// Say run 3 fails first. Nobody knows yet whose fault it is: #1 and #2 are in
+// that tree too. #3 is held in pending_failure. Then run 1 passes: #1 lands, and
+// main is now exactly what runs 2 and 3 were built on, so both are still
+// current. Run 2 fails with nothing undecided ahead of it: #2 is to blame and
+// leaves. Run 3 tested a tree with #2 in it, which is no longer what would land:
+// it is stale, its failure proves nothing, and #3 is tested again on main.
+//
+// # Words
+//
+// A [Queue] is one target branch with its [Settings]. An [Entry] is one pull
+// request's place in it, a group ([Group]) one or more entries tested together,
+// the line the groups in order, a [Run] one test of one group on one predicted
+// base, its chain ([Step]) what the test branch is made of. A group is ahead of
+// another when it comes earlier in the line and the two overlap: in single mode
+// always, in parallel mode when their impacted targets ([TargetSet]) share one.
+// That overlap rule is all that a mode is.
+//
+// # One decision
+//
+//	facts ──apply──► Snapshot ──stages──► Plan {changes, moves, actions, wake}
+//
+// [Reconcile] is the whole of it. A [Fact] is applied by recording what is
+// known; it chooses nothing, and applied twice or late it changes nothing. Then
+// the stages choose, in this order, starting over after each change, until none
+// has anything left to do:
+//
+//	landed    what came of the landing in flight
+//	leave     who is cancelled, closed, pushed to, drafted, merged by hand
+//	stale     whose run no longer tests what would land
+//	verdicts  which builds and checks have ended, and what a pass proves
+//	holds     whose failure it is: one entry fails, several are bisected
+//	admit     who is ready
+//	urgent    who goes in front of what runs
+//	starts    who gets a free slot
+//	landing   who lands
+//	mode      whether a mode switch is over
+//
+// Every choice is made from how things are, never from which message arrived:
+// lost, doubled, late and reordered messages do no harm once somebody looks
+// again. The plan is saved whole; then its actions are performed, and what came
+// of them returns as facts. Deciding again with nothing new asks for nothing.
+//
+// # States of an entry
+//
+// The legal moves are one table, [Transitions]; this text, the diagram in the
+// documents and the database are held to it by tests.
+//
+//	(new) → not_ready: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED
+//	merged → not_ready: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED
+//	failed → not_ready: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED
+//	cancelled → not_ready: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED
+//	not_ready → pending: NOW_READY
+//	not_ready → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED NOT_READY_TIMEOUT
+//	    REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//	not_ready → merged: MERGED_BY_HAND
+//	pending → testing: TEST_RUN_STARTED
+//	pending → merged: DIRECT_MERGE MERGED_BY_HAND LANDED_TREE_MISMATCH
+//	pending → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
+//	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//	pending → failed: MERGE_CONFLICT CONFIG_INVALID NO_REQUIRED_STATUSES START_RETRIES_EXHAUSTED
+//	    TEST_BRANCH_REFUSED DRAFT_PRS_NOT_ALLOWED FAILED_BY_OPTIMIZATION LANDING_REFUSED
+//	testing → pending: TESTS_RESTARTED_BY_USER TESTS_RESTARTED_BY_API SKIP_THE_LINE_INTERRUPTED
+//	    MANUAL_PUSH_TO_TARGET_BRANCH PREREQUISITE_CANCELLED PREREQUISITE_FAILED
+//	    PREREQUISITE_MERGED_BY_HAND GROUP_CHANGED BISECTION_REQUIRED BISECTION_PASSED
+//	    CHECKS_INTERRUPTED
+//	testing → tests_passed: TEST_RUN_PASSED SUCCESSOR_TEST_RUN_PASSED
+//	testing → pending_failure: REQUIRED_STATUS_FAILED TEST_RUN_TIMEOUT CHECKS_NEVER_STARTED
+//	testing → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
+//	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//	testing → failed: FAILED_BY_OPTIMIZATION
+//	testing → merged: MERGED_BY_HAND
+//	pending_failure → pending: TESTS_RESTARTED_BY_USER TESTS_RESTARTED_BY_API SKIP_THE_LINE_INTERRUPTED
+//	    MANUAL_PUSH_TO_TARGET_BRANCH PREREQUISITE_CANCELLED PREREQUISITE_FAILED
+//	    PREREQUISITE_MERGED_BY_HAND GROUP_CHANGED BISECTION_REQUIRED BISECTION_PASSED
+//	    CHECKS_INTERRUPTED
+//	pending_failure → tests_passed: SUCCESSOR_TEST_RUN_PASSED
+//	pending_failure → failed: REQUIRED_STATUS_FAILED TEST_RUN_TIMEOUT CHECKS_NEVER_STARTED FAILED_BY_OPTIMIZATION
+//	pending_failure → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
+//	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//	pending_failure → merged: MERGED_BY_HAND
+//	tests_passed → merged: MERGED_BY_QUEUE MERGED_BY_HAND LANDED_TREE_MISMATCH
+//	tests_passed → pending: LANDING_CONFLICT PROOF_LOST TESTS_RESTARTED_BY_USER TESTS_RESTARTED_BY_API
+//	    SKIP_THE_LINE_INTERRUPTED MANUAL_PUSH_TO_TARGET_BRANCH PREREQUISITE_CANCELLED
+//	    PREREQUISITE_FAILED PREREQUISITE_MERGED_BY_HAND GROUP_CHANGED BISECTION_REQUIRED
+//	    BISECTION_PASSED CHECKS_INTERRUPTED
+//	tests_passed → failed: LANDING_REFUSED
+//	tests_passed → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
+//	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//
+// # States of a queue
+//
+//	state            admits  starts tests                      lands
+//	running          yes     yes                               yes
+//	paused           no      no; live runs finish and count    no
+//	draining         no      yes, for what was admitted        yes
+//	switching_modes  no      only groups that exist            yes
+//
+// A mode switch ends when the line is empty. A paused queue that was switching
+// goes on switching when it runs again.
+//
+// # What is promised
+//
+// The last step of every landing was tested as that very tree with all required
+// checks passed. A pull request lands at most once, at the head that was tested,
+// and never after a cancellation recorded before its landing began. Every
+// submission ends merged, failed or cancelled, with a reason. Overlapping
+// entries land in line order. No run starts above the limits. Nobody is blamed
+// on a base that fails without them. Paused means that no landing starts.
+// Package sim holds all of it after every decision of random histories.
+//
+// # Where to change what
+//
+// An order: [Compare]. A legal move: [Transitions], with the script in testdata
+// that takes it. A reason: reason.go. What a word of CI means: verdict.go. When
+// an entry may start: build.go. What goes together: form.go. How a culprit is
+// found: bisect.go. What may land together: land.go. Words for people about
+// where an entry stands: [Explain].
+//
+// # What was chosen where nothing was given
+//
+//   - The move to testing carries the reason TEST_RUN_STARTED.
+//   - A report on a required check that never comes, while nothing else runs on
+//     the commit, counts as never started after 30 minutes, also when other
+//     checks did report.
+//   - A landing whose outcome nobody knows is repeated, with pauses of up to
+//     five minutes, for as long as the host does not answer: until then nothing
+//     else can be decided. A repetition finds out first what happened before.
+//   - While somebody may have moved the target, nothing new begins until it has
+//     been read.
+//   - During a mode switch, asking for the old mode is refused like any other.
+//   - A cancellation during a landing is refused as too late, but remembered: if
+//     the landing does not happen, the entry leaves.
+//   - An entry that came back from a bisection never waits for a batch to fill.
+package queue
