@@ -25,6 +25,8 @@ type config struct {
 	githubURL     string // web and git address, without a slash at the end
 	githubAPIURL  string // with a slash at the end
 	host          string // of repositories, in lower case
+	unlimited     bool   // the host has no rate limits
+	appSlug       string
 	appID         int64
 	appKey        []byte // PEM
 	webhookSecret []byte
@@ -84,7 +86,7 @@ func (s settings) check(log *slog.Logger) (config, error) {
 			c.wrong("command-prefixes: %q is not one word", p)
 		}
 	}
-	c.github(s.github, &cfg)
+	c.gitHub(s.gitHub, &cfg)
 	if err := errors.Join(c.problems...); err != nil {
 		return config{}, err
 	}
@@ -116,9 +118,9 @@ func (c *checker) storage(s storage) storageConfig {
 	return cfg
 }
 
-// github reads what says which host and which App. With nothing of the App
+// gitHub reads what says which host and which App. With nothing of the App
 // set, the problem is one and its cure is to make an App.
-func (c *checker) github(s github, cfg *config) {
+func (c *checker) gitHub(s gitHub, cfg *config) {
 	cfg.githubURL = c.url("github-url", s.GitHubURL)
 	if web, err := url.Parse(cfg.githubURL); err == nil && cfg.githubURL != "" {
 		cfg.host = strings.ToLower(web.Host)
@@ -135,6 +137,15 @@ func (c *checker) github(s github, cfg *config) {
 		if strings.ContainsAny(cfg.host, "/ \t\r\n") {
 			c.wrong("host is %q: give the name alone, such as github.example.com", s.Host)
 		}
+	}
+	switch s.GitHubLimits {
+	case "on", "off":
+		cfg.unlimited = s.GitHubLimits == "off"
+	default:
+		c.wrong("github-limits is %q: give on or off", s.GitHubLimits)
+	}
+	if cfg.appSlug = s.AppSlug; !slugs.MatchString(s.AppSlug) {
+		c.wrong("app-slug is %q: give the last part of the address of the App's page, such as signalbox", s.AppSlug)
 	}
 	if s.AppID == "" && s.AppPrivateKey == "" && s.AppPrivateKeyFile == "" && s.WebhookSecret == "" && s.WebhookSecretFile == "" {
 		c.wrong("no GitHub App is configured. Make one from app.yml (README.md says how) and set SIGNALBOX_APP_ID, " +

@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, c console) (err error) {
 	if err != nil {
 		return fmt.Errorf("%w (signalbox --help lists the commands)", err)
 	}
+	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(c)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,6 @@ func (l logging) logger(to io.Writer) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(to, options)), err
 	default:
-		return slog.New(slog.NewTextHandler(to, options)), joined(err, fmt.Errorf("log-format is %q: give text or json", l.LogFormat))
+		return slog.New(slog.NewTextHandler(to, options)), errors.Join(err, fmt.Errorf("log-format is %q: give text or json", l.LogFormat))
 	}
 }

@@ -6,12 +6,12 @@ package main
 // together and not one at each start.
 type settings struct {
 	storage
-	github
+	gitHub
 	logging
 
 	Listen        string `default:":8080" env:"SIGNALBOX_LISTEN" help:"Address to listen on for webhooks, the API and the pages."`
 	MetricsListen string `default:"127.0.0.1:9090" env:"SIGNALBOX_METRICS_LISTEN" help:"Address to serve GET /metrics on, without a token; \"off\" for none."`
-	BaseURL       string `env:"SIGNALBOX_BASE_URL" help:"Where people reach this server, such as https://signalbox.example.com. Links that are posted on pull requests begin with it; without it they are left out."`
+	BaseURL       string `env:"SIGNALBOX_BASE_URL" help:"Where people reach this server, such as https://signalbox.example.com. Links that are posted on pull requests begin with it. Default: the address that it listens on, which is of use on this machine alone."`
 
 	CommandPrefixes string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
 	AllowedBots     string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
@@ -28,11 +28,13 @@ type storage struct {
 	DataDir         string `default:"data" env:"SIGNALBOX_DATA_DIR" help:"Directory for Git mirrors, which can be lost, and for the private Postgres, which cannot."`
 }
 
-// github says which Git host to work on, and as which App.
-type github struct {
+// gitHub says which Git host to work on, and as which App.
+type gitHub struct {
 	GitHubURL         string `name:"github-url" default:"https://github.com" env:"SIGNALBOX_GITHUB_URL" help:"Web address of GitHub or of a GitHub Enterprise Server, such as https://github.example.com."`
 	GitHubAPIURL      string `name:"github-api-url" env:"SIGNALBOX_GITHUB_API_URL" help:"Address of its REST API. Default: https://api.github.com, or /api/v3 on an Enterprise Server."`
 	Host              string `env:"SIGNALBOX_HOST" help:"Name of the Git host in repo.host of API requests. Default: the host of the GitHub URL."`
+	GitHubLimits      string `name:"github-limits" default:"on" env:"SIGNALBOX_GITHUB_LIMITS" help:"on: keep to GitHub's published rate limits. off: for an Enterprise Server that has none."`
+	AppSlug           string `name:"app-slug" default:"signalbox" env:"SIGNALBOX_APP_SLUG" help:"Name of the GitHub App in the address of its page. Its comments and commits are by this name with [bot] after it."`
 	AppID             string `name:"app-id" env:"SIGNALBOX_APP_ID" help:"Number of the GitHub App."`
 	AppPrivateKey     string `name:"app-private-key" env:"SIGNALBOX_APP_PRIVATE_KEY" help:"Private key of the GitHub App, in PEM form. Better in a file: see the next setting."`
 	AppPrivateKeyFile string `name:"app-private-key-file" env:"SIGNALBOX_APP_PRIVATE_KEY_FILE" help:"File that holds the private key."`

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"signalbox/account"
+)
+
+// How often the chores are done that nothing wakes.
+const (
+	presenceEvery  = 10 * time.Second // show that we live, take over from who does not
+	maintainEvery  = time.Hour        // remove what was kept long enough
+	connectEvery   = 10 * time.Minute // read what the App is installed on, in case a webhook was lost
+	connectAgain   = 20 * time.Second // after a failure
+	redeliverEvery = 5 * time.Minute  // have webhooks delivered again that did not arrive
+)
+
+// deliverySlack is how far back missed webhooks are looked for beyond the last
+// one that arrived: the host does not deliver in order.
+const deliverySlack = 10 * time.Minute
+
+// connectTimeLimit bounds the reading of all installations.
+const connectTimeLimit = 2 * time.Minute
+
+// upkeep does the chores until ctx ends.
+func (s *service) upkeep(ctx context.Context) {
+	presence, maintain := time.NewTicker(presenceEvery), time.NewTicker(maintainEvery)
+	defer presence.Stop()
+	defer maintain.Stop()
+	redeliver := time.NewTicker(redeliverEvery)
+	defer redeliver.Stop()
+	connect := time.NewTimer(connectEvery)
+	defer connect.Stop()
+	s.maintain(ctx)
+	if !s.connected.Load() {
+		connect.Reset(connectAgain)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-presence.C:
+			if err := s.presence.Renew(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.log.Warn("other copies cannot see that this one lives", "error", err)
+			} else if err := s.takeOver(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.log.Warn("jobs of dead copies were not looked for", "error", err)
+			}
+		case <-maintain.C:
+			s.maintain(ctx)
+		case <-redeliver.C:
+			s.redeliver(ctx)
+		case <-connect.C:
+			s.connect(ctx)
+			connect.Reset(connectEvery)
+			if !s.connected.Load() {
+				connect.Reset(connectAgain)
+			}
+		}
+	}
+}
+
+func (s *service) maintain(ctx context.Context) {
+	if err := s.db.Maintain(ctx, s.clock.Now()); err != nil && ctx.Err() == nil {
+		s.cfg.log.Warn("old rows were not removed; it is tried again in an hour", "error", err)
+	}
+}
+
+// connect reads what the App is installed on. A host that does not answer is
+// no reason not to start: what is connected already works, and it is tried
+// again.
+func (s *service) connect(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeLimit)
+	defer cancel()
+	before, err := s.db.Connected(ctx, s.cfg.host)
+	if err == nil {
+		var answer []account.Connection
+		if answer, err = s.host.Installations(ctx); err == nil {
+			for _, c := range changes(before, answer) {
+				err = errors.Join(err, s.db.Connect(ctx, c))
+			}
+		}
+	}
+	s.connected.Store(err == nil)
+	if err != nil {
+		s.cfg.log.Error("what the App is installed on could not be read; it is tried again soon. Check the App's number, its key and the GitHub URL", "error", err)
+	}
+}
+
+// catchUp has everything read that a server could have missed that did not
+// run: what queues wait for, and webhooks that found nobody.
+func (s *service) catchUp(ctx context.Context) {
+	if err := s.db.ResyncSoon(ctx, s.clock.Now()); err != nil {
+		s.cfg.log.Warn("a resync was not asked for; the next one comes by itself in two minutes", "error", err)
+	}
+	s.redeliver(ctx)
+}
+
+// redeliver asks the host for webhooks that did not arrive. What did arrive is
+// known by its id and changes nothing.
+func (s *service) redeliver(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeLimit)
+	defer cancel()
+	last, err := s.db.LastDelivery(ctx)
+	if err != nil || last.IsZero() {
+		last = s.clock.Now() // nothing ever arrived: there is nothing to go on from
+	}
+	since := last.Add(-deliverySlack)
+	if !s.redelivered.IsZero() && s.redelivered.Before(since) {
+		since = s.redelivered
+	}
+	asked := s.clock.Now()
+	n, err := s.host.Redeliver(ctx, since)
+	if n > 0 {
+		s.cfg.log.Info("webhooks that did not arrive are delivered again", "webhooks", n)
+	}
+	if err != nil {
+		s.cfg.log.Warn("missed webhooks were not looked for; a resync finds what they said, but for commands", "error", err)
+		return
+	}
+	s.redelivered = asked.Add(-deliverySlack)
+}
