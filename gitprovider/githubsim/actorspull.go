@@ -43,7 +43,9 @@ func (s *Server) OpenPull(ctx context.Context, in OpenPull) (Opened, error) {
 	if err != nil {
 		return Opened{}, err
 	}
+	s.mu.Lock()
 	base := orElse(in.Base, r.defaultBranch)
+	s.mu.Unlock()
 	head := r
 	if in.Fork {
 		if head, err = s.forkOf(ctx, r, who); err != nil {
@@ -108,12 +110,13 @@ func (s *Server) forkOf(ctx context.Context, r *repo, who *account) (*repo, erro
 		return f, nil
 	}
 	f, err := s.reserveRepo(who, r.name, r)
-	tip := r.branch(r.defaultBranch)
-	s.mu.Unlock()
 	if err != nil {
+		s.mu.Unlock()
 		return nil, err
 	}
+	tip := r.branch(r.defaultBranch)
 	f.private, f.defaultBranch = r.private, r.defaultBranch
+	s.mu.Unlock()
 	f.ci = ciState{tested: map[string]bool{}, attempts: map[string]int{}}
 	if f.git, err = createStore(ctx, fmt.Sprintf("%s/%d.git", s.cfg.DataDir, f.id), f.defaultBranch, r.git); err == nil {
 		err = f.git.updateRefs(refUpdate{Ref: "refs/heads/" + f.defaultBranch, New: tip})

@@ -72,8 +72,8 @@ func (in runInput) apply(c *checkRun, now time.Time) {
 	}
 	if in.StartedAt != nil {
 		c.started = *in.StartedAt
-	} else if c.started.IsZero() && c.status != "queued" {
-		c.started = now
+	} else if c.started.IsZero() {
+		c.started = now // GitHub counts from the creation
 	}
 	if in.CompletedAt != nil {
 		c.completed = *in.CompletedAt

@@ -301,7 +301,7 @@ func (c *call) pullFiles() (any, error) {
 }
 
 func (c *call) fileJSON(head string, f fileChange) object {
-	full := c.repo.fullName()
+	full := c.full
 	return object{
 		"sha": f.SHA, "filename": f.Path, "status": f.Status, "additions": f.Additions, "deletions": f.Deletions,
 		"changes": f.Additions + f.Deletions, "blob_url": c.s.URL() + "/" + full + "/blob/" + head + "/" + f.Path,

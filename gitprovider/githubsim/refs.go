@@ -20,6 +20,20 @@ func (c *call) commitNamed(name string) (*commit, error) {
 	return c.s.resolve(c.repo, name)
 }
 
+// mainBranch is the name of the default branch.
+func (c *call) mainBranch() string {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.repo.defaultBranch
+}
+
+// rendered calls f with mu held, for what is rendered from a noun.
+func (c *call) rendered(f func() any) any {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return f()
+}
+
 func (s *Server) resolve(r *repo, name string) (*commit, error) {
 	s.mu.Lock()
 	sha := ""
@@ -59,7 +73,8 @@ func (c *call) getRef() (any, error) {
 	if sha == "" {
 		return nil, notFound()
 	}
-	return c.s.refJSON(c.repo, ref, sha, c.repo.kindOf(sha)), nil
+	kind := c.repo.kindOf(sha)
+	return c.rendered(func() any { return c.s.refJSON(c.repo, ref, sha, kind) }), nil
 }
 
 // pullRef is what refs/pull/N/head points to. mu is held.
@@ -83,7 +98,8 @@ func (c *call) matchingRefs() (any, error) {
 	c.s.mu.Unlock()
 	refs := slices.Sorted(keys(found))
 	return paged(c, refs, func(ref string) any {
-		return c.s.refJSON(c.repo, ref, found[ref], c.repo.kindOf(found[ref]))
+		kind := c.repo.kindOf(found[ref])
+		return c.rendered(func() any { return c.s.refJSON(c.repo, ref, found[ref], kind) })
 	})
 }
 
@@ -139,7 +155,7 @@ func (c *call) createRef() (any, error) {
 	if err := c.moveByAPI(refChange{ref, "", in.SHA}); err != nil {
 		return nil, err
 	}
-	return reply{status: 201, body: c.s.refJSON(c.repo, ref, in.SHA, "commit")}, nil
+	return reply{status: 201, body: c.rendered(func() any { return c.s.refJSON(c.repo, ref, in.SHA, "commit") })}, nil
 }
 
 func (c *call) updateRef() (any, error) {
@@ -177,7 +193,7 @@ func (c *call) updateRef() (any, error) {
 			return nil, err
 		}
 	}
-	return c.s.refJSON(c.repo, ref, in.SHA, "commit"), nil
+	return c.rendered(func() any { return c.s.refJSON(c.repo, ref, in.SHA, "commit") }), nil
 }
 
 func (c *call) deleteRef() (any, error) {
@@ -234,7 +250,7 @@ func (c *call) getGitCommit() (any, error) {
 	if err != nil || !fullSHA.MatchString(c.params["sha"]) {
 		return nil, notFound()
 	}
-	return c.s.gitCommitJSON(c.repo, k), nil
+	return c.rendered(func() any { return c.s.gitCommitJSON(c.repo, k) }), nil
 }
 
 func (c *call) getGitTree() (any, error) {
@@ -250,7 +266,7 @@ func (c *call) getGitTree() (any, error) {
 		kind := map[bool]string{true: "tree", false: "blob"}[e.isDir()]
 		list = append(list, object{
 			"path": path, "mode": strings.Repeat("0", 6-len(e.Mode)) + e.Mode, "type": kind, "sha": e.SHA,
-			"url": c.s.api("/repos/%s/git/%ss/%s", c.repo.fullName(), kind, e.SHA),
+			"url": c.s.api("/repos/%s/git/%ss/%s", c.full, kind, e.SHA),
 		})
 		return nil
 	}
@@ -266,11 +282,11 @@ func (c *call) getGitTree() (any, error) {
 	if errors.Is(err, errMissing) {
 		return nil, notFound()
 	}
-	return object{"sha": sha, "url": c.s.api("/repos/%s/git/trees/%s", c.repo.fullName(), sha), "tree": list, "truncated": false}, err
+	return object{"sha": sha, "url": c.s.api("/repos/%s/git/trees/%s", c.full, sha), "tree": list, "truncated": false}, err
 }
 
 func (c *call) listCommits() (any, error) {
-	k, err := c.commitNamed(c.query("sha", c.repo.defaultBranch))
+	k, err := c.commitNamed(c.query("sha", c.mainBranch()))
 	if err != nil {
 		return nil, notFound()
 	}
@@ -334,9 +350,9 @@ func (c *call) compare() (any, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	commits, err := paged(c, ahead, func(k *commit) any { return c.s.commitJSON(c.repo, k) })
-	web := c.s.URL() + "/" + c.repo.fullName() + "/compare/" + c.params["basehead"]
+	web := c.s.URL() + "/" + c.full + "/compare/" + c.params["basehead"]
 	return object{
-		"url": c.s.api("/repos/%s/compare/%s", c.repo.fullName(), c.params["basehead"]), "html_url": web, "permalink_url": web,
+		"url": c.s.api("/repos/%s/compare/%s", c.full, c.params["basehead"]), "html_url": web, "permalink_url": web,
 		"diff_url": web + ".diff", "patch_url": web + ".patch", "base_commit": c.s.commitJSON(c.repo, base),
 		"merge_base_commit": c.s.commitJSON(c.repo, merged), "status": state, "ahead_by": len(ahead), "behind_by": len(behind),
 		"total_commits": len(ahead), "commits": commits, "files": fileList,
@@ -344,7 +360,7 @@ func (c *call) compare() (any, error) {
 }
 
 func (c *call) getContents() (any, error) {
-	k, err := c.commitNamed(c.query("ref", c.repo.defaultBranch))
+	k, err := c.commitNamed(c.query("ref", c.mainBranch()))
 	if err != nil {
 		return nil, &apiError{status: 404, message: "No commit found for the ref " + c.query("ref", "")}
 	}
@@ -377,7 +393,7 @@ func (c *call) getContents() (any, error) {
 }
 
 func (c *call) contentJSON(ref, file string, e treeEntry) object {
-	full := c.repo.fullName()
+	full := c.full
 	kind := map[bool]string{true: "dir", false: "file"}[e.isDir()]
 	escaped := (&url.URL{Path: file}).EscapedPath()
 	api := c.s.api("/repos/%s/contents/%s?ref=%s", full, escaped, ref)

@@ -43,7 +43,7 @@ func (s *Server) userJSON(a *account) any {
 	api := s.api("/users/%s", url.PathEscape(a.login))
 	web := s.URL() + "/" + strings.TrimSuffix(a.login, "[bot]")
 	return object{
-		"login": a.login, "id": a.id, "node_id": nodeID("U", a.id), "type": a.kind, "site_admin": false,
+		"login": a.login, "id": a.id, "node_id": nodeID("U", a.id), "type": a.kind, "user_view_type": "public", "site_admin": false,
 		"avatar_url": s.URL() + "/avatars/" + url.PathEscape(a.login), "gravatar_id": "", "url": api, "html_url": web,
 		"followers_url": api + "/followers", "following_url": api + "/following{/other_user}",
 		"gists_url": api + "/gists{/gist_id}", "starred_url": api + "/starred{/owner}{/repo}",
@@ -157,7 +157,7 @@ func (s *Server) labelsJSON(r *repo, ls []*label) []any {
 	for _, l := range ls {
 		out = append(out, object{
 			"id": l.id, "node_id": nodeID("LA", l.id), "url": s.api("/repos/%s/labels/%s", r.fullName(), url.PathEscape(l.name)),
-			"name": l.name, "color": "ededed", "default": false, "description": nil,
+			"name": l.name, "color": "ededed", "default": false, "description": "",
 		})
 	}
 	return out

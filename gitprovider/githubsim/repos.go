@@ -49,6 +49,8 @@ func (c *call) updateRepo() (any, error) {
 	if err := c.decode(&in); err != nil {
 		return nil, err
 	}
+	unlock := c.repo.lockPushing()
+	defer unlock()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	r, set := c.repo, c.repo.settings

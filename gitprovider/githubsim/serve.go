@@ -22,7 +22,8 @@ type call struct {
 	asked  string // the path as the client wrote it
 	params map[string]string
 	who    caller
-	repo   *repo // on paths under /repos/{owner}/{repo}: found, and the caller may
+	full   string // the repository's "owner/name" when the call began
+	repo   *repo  // on paths under /repos/{owner}/{repo}: found, and the caller may
 	body   []byte
 }
 
@@ -157,7 +158,7 @@ func (c *call) admit(rt *route) error {
 		}
 		return notFound()
 	}
-	c.repo = r
+	c.repo, c.full = r, r.fullName()
 	return nil
 }
 

@@ -50,8 +50,8 @@ type repo struct {
 	owner         *account
 	name          string
 	private       bool
-	parent        *repo // what it is a fork of
-	defaultBranch string
+	parent        *repo  // what it is a fork of
+	defaultBranch string // written with pushing and mu held, as refs are
 	created       time.Time
 	updated       time.Time
 	pushed        time.Time

@@ -306,7 +306,9 @@ func (s *Server) emit(event, action string, r *repo, sender *account, payload ob
 		payload["repository"] = s.repoJSON(r)
 	}
 	payload["sender"] = s.userJSON(sender)
-	payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
+	if payload["installation"] == nil {
+		payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
+	}
 	if r.owner.kind == "Organization" {
 		payload["organization"] = s.orgJSON(r.owner)
 	}
