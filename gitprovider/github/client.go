@@ -225,7 +225,7 @@ func (c *Client) source(ctx context.Context, k *conn, repo queue.Repo) (mirror.S
 	return mirror.Source{
 		Repo: repo, Token: token,
 		URL:    c.webURL + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name) + ".git",
-		Emails: func(ctx context.Context, pr int64) ([]string, error) { return c.authorEmails(ctx, k, repo, pr) },
+		Emails: func(ctx context.Context, s queue.StepSpec) ([]string, error) { return c.authorEmails(ctx, k, repo, s) },
 	}, nil
 }
 

@@ -29,7 +29,12 @@ func (l *landing) exact(ctx context.Context) error {
 	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) error {
 		return l.c.mirrors.Advance(ctx, src, l.work.Branch, l.target, last)
 	})
-	if err := l.afterPush(ctx, last, err); err != nil || l.end.Trouble != "" {
+	if err != nil {
+		err = l.afterPush(ctx, last, err)
+	} else {
+		l.arrived(steps[len(steps)-1])
+	}
+	if err != nil || l.end.Trouble != "" {
 		return err
 	}
 	for i, s := range l.rest() {
@@ -39,19 +44,23 @@ func (l *landing) exact(ctx context.Context) error {
 	return nil
 }
 
-// afterPush reads back what became of a push and notes what stopped it. An
+// arrived notes that the target is at the last step: the host's own answer
+// to the push says so.
+func (l *landing) arrived(last queue.Step) {
+	l.target, l.tree = last.Commit, last.Tree
+	l.end.Commit, l.end.Tree = last.Commit, last.Tree
+}
+
+// afterPush reads back what became of a push that did not say yes and notes
+// what stopped it. No error and no trouble: it is on the target after all. An
 // error means that the push did nothing, as far as can be seen, and may be
 // repeated.
 func (l *landing) afterPush(ctx context.Context, pushed string, outcome error) error {
 	expected := l.target
 	if err := l.readTarget(ctx); err != nil {
-		if outcome != nil {
-			return fmt.Errorf("%w (and then: %w)", outcome, err)
-		}
-		l.end.Commit, l.end.Tree = "", "" // it landed; where the target is now, nobody knows
-		return nil
+		return fmt.Errorf("%w (and then: %w)", outcome, err)
 	}
-	if outcome == nil || l.target == pushed {
+	if l.target == pushed {
 		return nil
 	}
 	if l.target != expected {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,11 +44,11 @@ func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int6
 func (c *Client) pullRequest(pr *github.PullRequest) queue.PullRequest {
 	p := queue.PullRequest{
 		Number:      int64(pr.GetNumber()),
-		Title:       oneLine(pr.GetTitle(), 512),
-		URL:         pr.GetHTMLURL(),
+		Title:       oneLine(pr.GetTitle(), 256),
+		URL:         link(pr.GetHTMLURL()),
 		Author:      actor(pr.GetUser()),
 		Head:        pr.GetHead().GetSHA(),
-		HeadRef:     oneLine(pr.GetHead().GetRef(), 1024),
+		HeadRef:     oneLine(pr.GetHead().GetRef(), 255),
 		Fork:        pr.GetHead().GetRepo() == nil || pr.GetHead().GetRepo().GetID() != pr.GetBase().GetRepo().GetID(),
 		Base:        pr.GetBase().GetRef(),
 		Draft:       pr.GetDraft(),
@@ -56,11 +57,8 @@ func (c *Client) pullRequest(pr *github.PullRequest) queue.PullRequest {
 		CommitTitle: c.cfg.CommitTitle(pr.GetBody()),
 		UpdatedAt:   pr.GetUpdatedAt().UTC(),
 	}
-	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
-		p.URL = ""
-	}
 	for _, l := range pr.Labels {
-		if name := oneLine(l.GetName(), 256); name != "" {
+		if name := oneLine(l.GetName(), 100); name != "" && len(p.Labels) < 100 {
 			p.Labels = append(p.Labels, name)
 		}
 	}
@@ -71,10 +69,21 @@ func actor(u *github.User) queue.Actor {
 	return queue.Actor{Login: oneLine(u.GetLogin(), 256), ID: u.GetID(), Bot: u.GetType() == "Bot"}
 }
 
-// oneLine makes text from outside fit for storage: valid, one line, bounded.
+// link is a web address, "" for anything else: it becomes a link on pages.
+func link(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > 1024 || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return u.String()
+}
+
+// oneLine makes text from outside fit for storage: valid, one line, at most
+// that many characters. Bounds are those that webhooks are cut to, so that
+// what was read and what was heard compare equal.
 func oneLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
@@ -171,8 +180,8 @@ func (c *Client) checks(ctx context.Context, k *conn, repo queue.Repo, commit st
 		}
 		for _, s := range page.Statuses {
 			add(queue.Report{
-				Kind: queue.CommitStatus, Name: s.GetContext(), ID: s.GetID(), Result: status(s.GetState()),
-				URL: s.GetTargetURL(), At: s.GetUpdatedAt().UTC(),
+				Kind: queue.CommitStatus, Name: oneLine(s.GetContext(), 512), ID: s.GetID(), Result: status(s.GetState()),
+				URL: link(s.GetTargetURL()), At: s.GetUpdatedAt().UTC(),
 			})
 		}
 		return nil
@@ -199,12 +208,12 @@ func status(state string) string {
 
 func runReport(run *github.CheckRun) queue.Report {
 	r := queue.Report{
-		Kind: queue.CheckRun, Name: run.GetName(), AppID: run.GetApp().GetID(), Suite: run.GetCheckSuite().GetID(), ID: run.GetID(),
+		Kind: queue.CheckRun, Name: oneLine(run.GetName(), 512), AppID: run.GetApp().GetID(), Suite: run.GetCheckSuite().GetID(), ID: run.GetID(),
 		Status: strings.ToLower(run.GetStatus()), Result: strings.ToLower(run.GetConclusion()),
-		URL: run.GetDetailsURL(), At: run.GetStartedAt().UTC(),
+		URL: link(run.GetDetailsURL()), At: run.GetStartedAt().UTC(),
 	}
 	if r.URL == "" {
-		r.URL = run.GetHTMLURL()
+		r.URL = link(run.GetHTMLURL())
 	}
 	if done := run.GetCompletedAt(); !done.IsZero() {
 		r.At = done.UTC()
@@ -354,27 +363,26 @@ func (c *Client) repositories(ctx context.Context, k *conn) ([]account.Repositor
 
 // authorEmails lists, in lower case, the addresses in the commits of a pull
 // request that the host knows to be those of its author.
-func (c *Client) authorEmails(ctx context.Context, k *conn, repo queue.Repo, number int64) ([]string, error) {
-	pr, seen, err := c.pull(ctx, k, repo, number)
-	if err != nil {
-		return nil, err
+func (c *Client) authorEmails(ctx context.Context, k *conn, repo queue.Repo, s queue.StepSpec) ([]string, error) {
+	if s.Author.ID == 0 {
+		return nil, nil
 	}
-	key := fmt.Sprint(repo.HostID, " ", number, " ", seen.Head)
+	key := fmt.Sprint(repo.HostID, " ", s.PR, " ", s.Head, " ", s.Author.ID)
 	if known, ok := c.emails.get(key); ok {
 		return known, nil
 	}
 	var mine []string
-	err = pages(ctx, k, at(repo, "pulls", number, "commits"), func(page []*github.RepositoryCommit) error {
+	err := pages(ctx, k, at(repo, "pulls", s.PR, "commits"), func(page []*github.RepositoryCommit) error {
 		for _, commit := range page {
 			email := strings.ToLower(commit.GetCommit().GetAuthor().GetEmail())
-			if commit.GetAuthor().GetID() != 0 && commit.GetAuthor().GetID() == pr.GetUser().GetID() && !slices.Contains(mine, email) {
+			if commit.GetAuthor().GetID() == s.Author.ID && !slices.Contains(mine, email) {
 				mine = append(mine, email)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, explain(err, "read the commits of pull request %d of %s", number, repo)
+		return nil, explain(err, "read the commits of pull request %d of %s", s.PR, repo)
 	}
 	c.emails.put(key, mine)
 	return mine, nil

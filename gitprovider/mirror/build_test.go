@@ -58,8 +58,8 @@ func TestTreesEqualThoseOfPlainGit(t *testing.T) {
 			}
 			first := w.run(w.origin, "git", "log", "--first-parent", "--format=%s|%an|%ae|%cn", "main.."+made.Branch)
 			want := map[queue.MergeMethod]string{
-				queue.MergeCommit: "Merge pull request #2: change the bottom|signalbox[bot]|signalbox[bot]@users.noreply.github.com|signalbox[bot]\n" +
-					"Merge pull request #1: change the top|signalbox[bot]|signalbox[bot]@users.noreply.github.com|signalbox[bot]",
+				queue.MergeCommit: "Merge pull request #2 from alice: change the bottom|signalbox[bot]|signalbox[bot]@users.noreply.github.com|signalbox[bot]\n" +
+					"Merge pull request #1 from alice: change the top|signalbox[bot]|signalbox[bot]@users.noreply.github.com|signalbox[bot]",
 				queue.Squash: "change the bottom (#2)|Alice|7+alice@users.noreply.github.com|signalbox[bot]\n" +
 					"change the top (#1)|Alice|7+alice@users.noreply.github.com|signalbox[bot]",
 				queue.Rebase: "and more|Alice|7+alice@users.noreply.github.com|signalbox[bot]\n" +

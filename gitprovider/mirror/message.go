@@ -23,11 +23,15 @@ func Title(method queue.MergeMethod, s queue.StepSpec) string {
 		return fmt.Sprintf("%s (#%d)", given, s.PR)
 	}
 	title := inert(s.Title)
+	merge := fmt.Sprintf("Merge pull request #%d", s.PR)
+	if by := inert(s.Author.Login); by != "" {
+		merge += " from " + by // the beginning that tools know from the host's own merges
+	}
 	switch {
 	case title == "":
-		return fmt.Sprintf("Merge pull request #%d", s.PR)
+		return merge
 	case method == queue.MergeCommit:
-		return fmt.Sprintf("Merge pull request #%d: %s", s.PR, title)
+		return merge + ": " + title
 	default:
 		return fmt.Sprintf("%s (#%d)", title, s.PR)
 	}
@@ -142,7 +146,11 @@ func noReplies(a queue.Actor, host string) []string {
 	if a.Login == "" {
 		return nil
 	}
-	return []string{strings.ToLower(noReply(a, host)), strings.ToLower(a.Login + "@users.noreply." + host)}
+	var all []string
+	for _, h := range []string{host, "github.com"} {
+		all = append(all, strings.ToLower(noReply(a, h)), strings.ToLower(noReply(queue.Actor{Login: a.Login}, h)))
+	}
+	return all
 }
 
 // squashMessage is the message of a squashed pull request and its author.
@@ -151,7 +159,7 @@ func (c *clone) squashMessage(ctx context.Context, s queue.StepSpec, commits []C
 	mine := noReplies(s.Author, host)
 	known := slices.ContainsFunc(commits, func(k Commit) bool { return slices.Contains(mine, strings.ToLower(k.author.email)) })
 	if !known && len(commits) > 0 && c.src.Emails != nil && s.Author.Login != "" {
-		more, err := c.src.Emails(ctx, s.PR)
+		more, err := c.src.Emails(ctx, s)
 		if err != nil {
 			return "", identity{}, fmt.Errorf("find the author of pull request %d: %w", s.PR, err)
 		}

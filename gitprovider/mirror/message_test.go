@@ -92,3 +92,11 @@ func TestNamesAndAddressesCannotBreakACommit(t *testing.T) {
 	}
 	w.run(w.origin, "git", "fsck", "--strict", "--no-dangling")
 }
+
+func TestAMergeSaysWhoseItIs(t *testing.T) {
+	t.Parallel()
+	s := queue.StepSpec{Step: queue.Step{PR: 7}, Title: "Add a thing", Author: queue.Actor{Login: "alice"}}
+	if got := Title(queue.MergeCommit, s); got != "Merge pull request #7 from alice: Add a thing" {
+		t.Error(got)
+	}
+}

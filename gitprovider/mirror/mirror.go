@@ -56,10 +56,10 @@ type Source struct {
 	// Token is sent as the password of basic authentication; "" for none.
 	Token string
 	// Emails lists the lower-case e-mail addresses that the host knows to be
-	// those of a pull request's author, among those in its commits. It is
-	// asked only when the commits of a pull request that is squashed do not
-	// tell. Nil: nobody knows.
-	Emails func(ctx context.Context, pr int64) ([]string, error)
+	// those of a step's author, among those in its commits. It is asked only
+	// when the commits of a pull request that is squashed do not tell. Nil:
+	// nobody knows.
+	Emails func(ctx context.Context, s queue.StepSpec) ([]string, error)
 }
 
 // New checks that git is there and new enough and prepares the folder.

@@ -158,7 +158,7 @@ func TestReadsHistoryAndFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	gained, ok, err := w.m.Since(soon(t), w.src, "main", base, 10)
-	if err != nil || !ok || len(gained) != 1 || gained[0].ID != made.Commit() || gained[0].Message != "Merge pull request #1: one\n" {
+	if err != nil || !ok || len(gained) != 1 || gained[0].ID != made.Commit() || gained[0].Message != "Merge pull request #1 from alice: one\n" {
 		t.Errorf("%+v %v %v", gained, ok, err)
 	}
 	if _, ok, err := w.m.Since(soon(t), w.src, "main", strings.Repeat("a", 40), 10); ok || err != nil {

@@ -1,0 +1,291 @@
+package github
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/githubsim"
+	"signalbox/queue"
+)
+
+var methods = []queue.MergeMethod{queue.MergeCommit, queue.Squash, queue.Rebase}
+
+// What is tested is what lands, by every method and either way; doing it
+// again changes nothing and reports the same.
+func TestTestedStepsLandOnceHoweverOftenAsked(t *testing.T) {
+	for _, method := range methods {
+		for _, mode := range []queue.LandingMode{queue.LandExact, queue.LandHost} {
+			t.Run(fmt.Sprint(method, " ", mode), func(t *testing.T) {
+				w := newWorld(t)
+				a, b := w.open("a.txt", "a\n"), w.open("b.txt", "b\n", "c/d.txt", "d\n")
+				work := w.tested(method, mode, a, b)
+				end, seen := w.land(work)
+				if end.Trouble != "" || len(end.Landed) != 2 || len(seen) != 0 {
+					t.Fatalf("%+v %+v", end, seen)
+				}
+				log := w.log()
+				if len(log) != 3 || log[0].SHA != end.Commit || log[0].Tree != end.Tree {
+					t.Fatalf("main is %+v, ended %+v", log, end)
+				}
+				for i, s := range work.Steps {
+					l := end.Landed[i]
+					if l.Entry != s.Entry || l.Differs != "" || l.Tree != s.Tree || l.Commit != log[1-i].SHA || log[1-i].Tree != s.Tree {
+						t.Errorf("step %d: %+v, tested %+v", i, l, s.Step)
+					}
+					if mode == queue.LandExact && l.Commit != s.Commit {
+						t.Errorf("step %d landed as %s, tested was %s", i, l.Commit, s.Commit)
+					}
+				}
+				for _, s := range []queue.StepSpec{a, b} {
+					pr, err := w.c.PullRequest(w.ctx, w.repo, s.PR)
+					if err != nil || pr.Open || pr.Merged != (mode == queue.LandHost || method == queue.MergeCommit) {
+						t.Errorf("%+v %v", pr, err)
+					}
+				}
+				w.restart()
+				again, seen := w.land(work)
+				again.At = end.At
+				if fmt.Sprint(again) != fmt.Sprint(end) || len(seen) != 0 || len(w.log()) != 3 {
+					t.Errorf("again: %+v %+v, first %+v", again, seen, end)
+				}
+			})
+		}
+	}
+}
+
+// BC-05: the merge call fails after it merged, or without merging.
+func TestAMergeCallWithoutAnAnswerIsReadBack(t *testing.T) {
+	for _, f := range []githubsim.Fault{
+		{Method: "PUT", Path: "/repos/acme/app/pulls/*/merge", Action: "failAfter", Status: 500},
+		{Method: "PUT", Path: "/repos/acme/app/pulls/*/merge", Action: "fail", Status: 502},
+		{Method: "PUT", Path: "/repos/acme/app/pulls/*/merge", Action: "dropAfter"},
+		{Method: "PUT", Path: "/repos/acme/app/pulls/*/merge", Action: "drop"},
+	} {
+		t.Run(f.Action, func(t *testing.T) {
+			w := newWorld(t)
+			work := w.tested(queue.Squash, queue.LandHost, w.open("a.txt", "a\n"), w.open("b.txt", "b\n"))
+			w.must(w.Fail(f))
+			end, _ := w.land(work)
+			if end.Trouble != "" || len(end.Landed) != 2 || len(w.log()) != 3 {
+				t.Errorf("%+v", end)
+			}
+			if w.calls["PUT /repos/:/:/pulls/:/merge"] != map[bool]int{true: 2, false: 3}[strings.HasSuffix(f.Action, "After")] {
+				t.Errorf("calls: %v", w.calls)
+			}
+		})
+	}
+}
+
+func TestAPushWithoutAnAnswerIsReadBack(t *testing.T) {
+	for _, f := range []githubsim.Fault{
+		{Method: "POST", Path: "/acme/app.git/git-receive-pack", Action: "failAfter", Status: 500},
+		{Method: "POST", Path: "/acme/app.git/git-receive-pack", Action: "fail", Status: 502},
+	} {
+		t.Run(f.Action, func(t *testing.T) {
+			w := newWorld(t)
+			work := w.tested(queue.MergeCommit, queue.LandExact, w.open("a.txt", "a\n"))
+			w.must(w.Fail(f))
+			end, _, err := w.c.Land(w.ctx, w.repo, work)
+			if f.Action == "fail" {
+				if gitprovider.KindOf(err) != gitprovider.Transient || err == nil {
+					t.Fatalf("%+v %v", end, err)
+				}
+				end, _, err = w.c.Land(w.ctx, w.repo, work)
+			}
+			if err != nil || end.Trouble != "" || len(end.Landed) != 1 || len(w.log()) != 2 {
+				t.Errorf("%+v %v", end, err)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotAsStatedStopsALanding(t *testing.T) {
+	for _, mode := range []queue.LandingMode{queue.LandExact, queue.LandHost} {
+		for name, change := range map[string]func(w *world, s queue.StepSpec){
+			"pushed": func(w *world, s queue.StepSpec) {
+				pr, err := w.c.PullRequest(w.ctx, w.repo, s.PR)
+				w.must(err)
+				_, err = w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: pr.HeadRef, Files: files("more.txt", "m\n"), Message: "more", Author: "alice"})
+				w.must(err)
+			},
+			"closed": func(w *world, s queue.StepSpec) { w.must(w.ClosePull("acme/app", int(s.PR), "alice")) },
+			"draft": func(w *world, s queue.StepSpec) {
+				yes := true
+				w.must(w.EditPull(githubsim.Edit{Repo: "acme/app", Number: int(s.PR), Author: "alice", Draft: &yes}))
+			},
+			"base": func(w *world, s queue.StepSpec) {
+				_, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "release", Files: files("r", "r"), Message: "r", Author: "alice"})
+				w.must(err)
+				base := "release"
+				w.must(w.EditPull(githubsim.Edit{Repo: "acme/app", Number: int(s.PR), Author: "alice", Base: &base}))
+			},
+		} {
+			t.Run(string(mode)+" "+name, func(t *testing.T) {
+				w := newWorld(t)
+				a, b := w.open("a.txt", "a\n"), w.open("b.txt", "b\n")
+				work := w.tested(queue.MergeCommit, mode, a, b)
+				change(w, b)
+				end, seen := w.land(work)
+				if end.Trouble != queue.TroubleStale || end.Entry != b.Entry || len(end.Landed) != 0 || len(w.log()) != 1 {
+					t.Errorf("%+v", end)
+				}
+				if len(seen) != 1 || seen[0].Number != b.PR || !seen[0].Read {
+					t.Errorf("seen %+v", seen)
+				}
+			})
+		}
+	}
+}
+
+func TestATargetThatMovedLosesTheSwap(t *testing.T) {
+	for _, mode := range []queue.LandingMode{queue.LandExact, queue.LandHost} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t)
+			work := w.tested(queue.Squash, mode, w.open("a.txt", "a\n"))
+			hand, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "main", Files: files("hand.txt", "h\n"), Message: "by hand", Author: "bob"})
+			w.must(err)
+			end, _ := w.land(work)
+			if end.Trouble != queue.TroubleStale || len(end.Landed) != 0 || end.Commit != hand || w.log()[0].SHA != hand {
+				t.Errorf("%+v", end)
+			}
+		})
+	}
+	t.Run("between the read and the push", func(t *testing.T) {
+		w := newWorld(t)
+		work := w.tested(queue.MergeCommit, queue.LandExact, w.open("a.txt", "a\n"))
+		l := &landing{c: w.c, repo: w.repo, work: work}
+		l.k, _ = w.c.conn(w.repo)
+		w.must(l.readTarget(w.ctx))
+		for _, s := range work.Steps {
+			pr, seen, err := w.c.pull(w.ctx, l.k, w.repo, s.PR)
+			w.must(err)
+			l.pulls, l.seen = append(l.pulls, pr), append(l.seen, seen)
+		}
+		_, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "main", Files: files("hand.txt", "h\n"), Message: "by hand", Author: "bob"})
+		w.must(err)
+		w.must(l.exact(w.ctx))
+		if l.end.Trouble != queue.TroubleStale || len(l.end.Landed) != 0 || w.log()[0].Tree != l.end.Tree {
+			t.Errorf("%+v", l.end)
+		}
+	})
+}
+
+// The rest of a landing of which the host merged a part goes on where it stopped.
+func TestAHalfLandingIsFinished(t *testing.T) {
+	w := newWorld(t)
+	work := w.tested(queue.Squash, queue.LandHost, w.open("a.txt", "a\n"), w.open("b.txt", "b\n"), w.open("c.txt", "c\n"))
+	half := work
+	half.Steps = work.Steps[:1]
+	w.land(half)
+	w.restart()
+	end, _ := w.land(work)
+	if end.Trouble != "" || len(end.Landed) != 3 || len(w.log()) != 4 || end.Landed[2].Tree != work.Steps[2].Tree {
+		t.Errorf("%+v", end)
+	}
+}
+
+// BC-07: the host refuses one in the middle; what landed before it is told.
+func TestARefusalInTheMiddleTellsWhatLanded(t *testing.T) {
+	w := newWorld(t)
+	a, b, c := w.open("a.txt", "a\n"), w.open("b.txt", "b\n"), w.open("c.txt", "c\n")
+	work := w.tested(queue.Squash, queue.LandHost, a, b, c)
+	w.must(w.Fail(githubsim.Fault{Method: "PUT", Path: fmt.Sprintf("/repos/acme/app/pulls/%d/merge", b.PR), Action: "fail", Status: 422, Times: 9}))
+	end, _ := w.land(work)
+	if end.Trouble != queue.TroubleDenied || end.Entry != b.Entry || len(end.Landed) != 1 || end.Landed[0].Entry != a.Entry || len(w.log()) != 2 {
+		t.Errorf("%+v", end)
+	}
+}
+
+func TestARefusedPushIsToldInFull(t *testing.T) {
+	no := false
+	w := newWorld(t, func(n *githubsim.NewRepo) { n.RequiredChecks, n.Bypass = []string{"other"}, &no })
+	a := w.open("a.txt", "a\n")
+	run := oneRun("r1", queue.MergeCommit, 1, a)
+	b := w.build(queue.BuildRuns{Runs: []queue.BuildRun{run}, RequiredStatuses: []string{"test"}})["r1"].(queue.RunBuilt)
+	a.Step = b.Chain[0]
+	end, _ := w.land(queue.Land{Branch: "main", Mode: queue.LandExact, Method: queue.MergeCommit, Expect: b.Base.Commit, Steps: []queue.StepSpec{a}})
+	if end.Trouble != queue.TroubleDenied || end.Entry != a.Entry || !strings.Contains(end.Message, "GH013") || !strings.Contains(end.Message, `"other"`) {
+		t.Errorf("%+v", end)
+	}
+}
+
+// BC-20: holding a bypass never means skipping a rule.
+func TestTheHostsRulesHoldThoughWeAreExempt(t *testing.T) {
+	t.Run("a check of theirs failed on the tested commit", func(t *testing.T) {
+		w := newWorld(t)
+		work := w.tested(queue.MergeCommit, queue.LandExact, w.open("a.txt", "a\n"))
+		w.must(w.Report(w.ctx, githubsim.Report{Repo: "acme/app", SHA: work.Steps[0].Commit, Name: "test", Conclusion: "failure"}))
+		end, _ := w.land(work)
+		if end.Trouble != queue.TroubleDenied || end.Entry != work.Steps[0].Entry || !strings.Contains(end.Message, `"test" has failed`) || len(w.log()) != 1 {
+			t.Fatalf("%+v", end)
+		}
+		work.Forced = []queue.EntryID{work.Steps[0].Entry}
+		if end, _ := w.land(work); end.Trouble != "" || len(end.Landed) != 1 {
+			t.Errorf("forced: %+v", end)
+		}
+	})
+	t.Run("an approval is missing", func(t *testing.T) {
+		w := newWorld(t)
+		_, err := w.AddRuleset(githubsim.NewRuleset{Repo: "acme/app", Bypass: "exempt",
+			Rules: []githubsim.Rule{{Type: "pull_request", Parameters: map[string]any{"required_approving_review_count": 1}}}})
+		w.must(err)
+		work := w.tested(queue.MergeCommit, queue.LandExact, w.open("a.txt", "a\n"))
+		end, _ := w.land(work)
+		if end.Trouble != queue.TroubleDenied || !strings.Contains(end.Message, "0 of 1 required approvals") {
+			t.Fatalf("%+v", end)
+		}
+		w.must(w.SetPermission("acme/app", "carol", "write"))
+		w.must(w.Review("acme/app", int(work.Steps[0].PR), "carol", "approved", ""))
+		if end, _ := w.land(work); end.Trouble != "" || len(end.Landed) != 1 {
+			t.Errorf("%+v", end)
+		}
+	})
+}
+
+// A draft that the host could see as merged is closed before the push.
+func TestDraftsAreClosedBeforeTheirHeadBecomesReachable(t *testing.T) {
+	w := newWorld(t)
+	a := w.open("a.txt", "a\n")
+	run := oneRun("r1", queue.MergeCommit, 1, a)
+	b := w.build(queue.BuildRuns{Runs: []queue.BuildRun{run}, DraftPRs: true})["r1"].(queue.RunBuilt)
+	a.Step = b.Chain[0]
+	end, _ := w.land(queue.Land{Branch: "main", Mode: queue.LandExact, Method: queue.MergeCommit, Expect: b.Base.Commit, Steps: []queue.StepSpec{a}, Drafts: []int64{b.DraftPR}})
+	if end.Trouble != "" {
+		t.Fatalf("%+v", end)
+	}
+	if draft, err := w.c.PullRequest(w.ctx, w.repo, b.DraftPR); err != nil || draft.Open || draft.Merged {
+		t.Errorf("%+v %v", draft, err)
+	}
+	if pr, err := w.c.PullRequest(w.ctx, w.repo, a.PR); err != nil || !pr.Merged {
+		t.Errorf("%+v %v", pr, err)
+	}
+}
+
+// The tested commit no longer stands on the target, whose tree is the same:
+// the steps are written again with equal trees.
+func TestTestedChangesAreWrittenAgainOnOtherCommitsWithTheSameTrees(t *testing.T) {
+	for _, method := range methods {
+		w := &world{}
+		t.Run(string(method), func(t *testing.T) {
+			w = newWorld(t)
+			a, b := w.open("a.txt", "a\n"), w.open("b.txt", "b\n")
+			both := w.tested(method, queue.LandExact, a, b)
+			one := both
+			one.Mode, one.Steps = queue.LandHost, both.Steps[:1]
+			first, _ := w.land(one) // the host's commit is another than ours
+			rest := both
+			rest.Expect, rest.Steps = first.Commit, both.Steps[1:]
+			end, _ := w.land(rest)
+			if end.Trouble != "" || len(end.Landed) != 1 || end.Landed[0].Tree != b.Tree && end.Landed[0].Tree != both.Steps[1].Tree {
+				t.Fatalf("%+v", end)
+			}
+			w.restart()
+			again, _ := w.land(rest)
+			if again.Trouble != "" || len(again.Landed) != 1 || again.Landed[0] != end.Landed[0] || len(w.log()) != 3 {
+				t.Errorf("again %+v, first %+v", again, end)
+			}
+		})
+	}
+}
