@@ -109,7 +109,7 @@ func TestMistakesOnTheControlAPIAreExplained(t *testing.T) {
 		{"collaborators", `{"repo":"acme/app","login":"x","permission":"owner"}`, 400, "permission"},
 		{"merge", `{"repo":"acme/app","number":1,"author":"x","method":"magic"}`, 422, "magic"},
 		{"report", `{"repo":"acme/app","sha":"zzz","name":"x","conclusion":"success"}`, 404, "zzz"},
-		{"report", `{"repo":"acme/app","sha":"main","name":"x","conclusion":"great"}`, 400, "conclusion"},
+		{"report", `{"repo":"acme/app","sha":"main","name":"x","conclusion":"so great"}`, 400, "conclusion"},
 		{"faults", `{"next":[{"path":"/x","action":"explode"}]}`, 400, "explode"},
 		{"faults", `{"next":[{"path":"x","action":"fail"}]}`, 400, "must begin"},
 		{"faults", `{"webhooks":{"lose":3}}`, 400, "between 0 and 1"},

@@ -58,6 +58,23 @@ func (s *Server) wonder(p *pull) {
 	})
 }
 
+// workOutNow works the mergeability of a pull request out before it is told.
+// mu is held, but not all the time.
+func (s *Server) workOutNow(ctx context.Context, p *pull) {
+	for p.open && !(p.mergeable.known && p.mergeable.matches(p)) {
+		head, base := p.headSHA, p.repo.branch(p.baseRef)
+		if base == "" {
+			return
+		}
+		s.mu.Unlock()
+		_, err := s.workOut(ctx, p, head, base)
+		s.mu.Lock()
+		if err != nil {
+			return // it is told as unknown, and worked out later
+		}
+	}
+}
+
 // workOut merges a head into a base for trial and remembers the outcome if
 // the pull request still has them.
 func (s *Server) workOut(ctx context.Context, p *pull, head, base string) (mergeability, error) {

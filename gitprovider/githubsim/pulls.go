@@ -27,6 +27,9 @@ func (c *call) getPull() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.s.cfg.MergeableDelay < 0 {
+		c.s.workOutNow(c.r.Context(), p)
+	}
 	c.s.wonder(p)
 	return c.s.fullPullJSON(p), nil
 }

@@ -51,7 +51,8 @@ type Config struct {
 	Events []string
 
 	// MergeableDelay is how long mergeability stays unknown after somebody
-	// first asks for it; 30ms when zero.
+	// first asks for it; 30ms when zero. When negative it is never unknown,
+	// for tests in virtual time.
 	MergeableDelay time.Duration
 	// RateLimit is how many calls a token has in an hour; a million when zero.
 	RateLimit int
