@@ -92,6 +92,9 @@ func (s *Server) CreateRepo(ctx context.Context, n NewRepo) error {
 		s.mu.Lock()
 		delete(s.repos, strings.ToLower(r.fullName()))
 		s.mu.Unlock()
+		if r.git != nil {
+			r.git.close()
+		}
 		return err
 	}
 	s.mu.Lock()

@@ -101,6 +101,8 @@ func (s *Server) prepareHead(ctx context.Context, r, head *repo, who *account, b
 
 // forkOf finds or makes somebody's fork of a repository.
 func (s *Server) forkOf(ctx context.Context, r *repo, who *account) (*repo, error) {
+	s.forking.Lock()
+	defer s.forking.Unlock()
 	s.mu.Lock()
 	if f := s.repoNamed(who.login + "/" + r.name); f != nil {
 		s.mu.Unlock()

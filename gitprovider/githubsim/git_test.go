@@ -4,6 +4,9 @@ package githubsim
 // pull requests.
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -122,6 +125,25 @@ func TestWhoMayNotIsToldSoByGit(t *testing.T) {
 	c.commit("a.txt", "a\n")
 	if out, err := c.try("push", "origin", "HEAD:main"); err == nil || !strings.Contains(out, "403") {
 		t.Errorf("push by a reader: %v\n%s", err, out)
+	}
+}
+
+func TestGitCanAskForTheToken(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(dir, "askpass"), []byte("#!/bin/sh\necho \"$TOKEN\"\n"), 0o755))
+	cmd := exec.Command("git", "ls-remote", strings.Replace(w.URL(), "http://", "http://x-access-token@", 1)+"/acme/app.git", "main")
+	cmd.Env = append(gitEnv(), "GIT_ASKPASS="+filepath.Join(dir, "askpass"), "TOKEN="+w.token())
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), w.tip("main")) {
+		t.Errorf("git: %v\n%s", err, out)
+	}
+}
+
+func TestAnEarlierRunsFolderIsNotUsed(t *testing.T) {
+	w := newWorld(t)
+	if _, err := New(Config{DataDir: w.cfg.DataDir}); err == nil || !strings.Contains(err.Error(), "earlier run") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -249,6 +250,12 @@ func (g *gitStore) blob(sha string) ([]byte, error) {
 	return data, nil
 }
 
+// compressors are kept because each is a megabyte to make.
+var compressors = sync.Pool{New: func() any {
+	z, _ := zlib.NewWriterLevel(nil, zlib.BestSpeed) // the level is a good one
+	return z
+}}
+
 // write stores an object and returns its id.
 func (g *gitStore) write(kind string, data []byte) (string, error) {
 	raw := append(fmt.Appendf(nil, "%s %d\x00", kind, len(data)), data...)
@@ -260,9 +267,11 @@ func (g *gitStore) write(kind string, data []byte) (string, error) {
 		return sha, nil
 	}
 	var packed bytes.Buffer
-	z, _ := zlib.NewWriterLevel(&packed, zlib.BestSpeed)
+	z := compressors.Get().(*zlib.Writer)
+	z.Reset(&packed)
 	z.Write(raw)
 	z.Close()
+	compressors.Put(z)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("write %s: %w", kind, err)
 	}
@@ -299,7 +308,19 @@ func (g *gitStore) writeTree(entries []treeEntry) (string, error) {
 		}
 		fmt.Fprintf(&data, "%s %s\x00%s", e.Mode, e.Name, raw)
 	}
-	return g.write("tree", data.Bytes())
+	sha, err := g.write("tree", data.Bytes())
+	if err == nil {
+		g.remember(func() { g.trees[sha] = slices.Clone(entries) })
+	}
+	return sha, err
+}
+
+// remember fills the caches with what was just written, so that git need not
+// be asked for it.
+func (g *gitStore) remember(fill func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	fill()
 }
 
 // writeCommit stores a commit; c.SHA is filled in.
@@ -315,6 +336,8 @@ func (g *gitStore) writeCommit(c *commit) error {
 		return err
 	}
 	c.SHA = sha
+	known := *c
+	g.remember(func() { g.commits[sha] = &known })
 	return nil
 }
 

@@ -3,6 +3,7 @@ package githubsim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,7 +86,7 @@ func (s *Server) receivePush(w http.ResponseWriter, r *http.Request, g *gitCall,
 		s.log.Warn("take push", "repo", g.repo, "error", err)
 	}
 	ctx := context.WithoutCancel(r.Context())
-	changes, err := rp.afterPush(ctx, commands)
+	changes, err := rp.afterPush(commands)
 	if err == nil {
 		err = s.refsChanged(ctx, rp, who.account, changes)
 	}
@@ -172,24 +173,18 @@ func refusePush(w http.ResponseWriter, commands []pushCommand, refusals map[stri
 }
 
 // afterPush reads which of the commanded refs really moved. rp.pushing is held.
-func (r *repo) afterPush(ctx context.Context, commands []pushCommand) ([]refChange, error) {
-	args := []string{"for-each-ref", "--format=%(objectname) %(refname)"}
-	for _, c := range commands {
-		args = append(args, c.ref)
-	}
-	out, err := runGit(ctx, r.git.dir, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read refs after push: %w", err)
-	}
-	now := map[string]string{}
-	for line := range strings.Lines(out) {
-		sha, ref, _ := strings.Cut(strings.TrimSpace(line), " ")
-		now[ref] = sha
-	}
+func (r *repo) afterPush(commands []pushCommand) ([]refChange, error) {
 	var changes []refChange
 	for _, c := range commands {
-		if old := r.refs[c.ref]; now[c.ref] != old {
-			changes = append(changes, refChange{c.ref, old, now[c.ref]})
+		if checkRefName(c.ref) != nil {
+			continue // git refused it too
+		}
+		now, _, _, err := r.git.cat.object(c.ref)
+		if err != nil && !errors.Is(err, errMissing) {
+			return changes, fmt.Errorf("read refs after push: %w", err)
+		}
+		if old := r.refs[c.ref]; now != old {
+			changes = append(changes, refChange{c.ref, old, now})
 		}
 	}
 	return changes, nil

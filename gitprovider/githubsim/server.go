@@ -22,7 +22,7 @@ import (
 // Config is what a simulated GitHub is started with.
 type Config struct {
 	// DataDir is where the bare repositories are kept. Required; a folder
-	// that is not there is made.
+	// that is not there is made. It must hold none of an earlier run.
 	DataDir string
 	// URL is where clients reach the server, without a slash at the end; it
 	// stands in every link that the server gives. Start fills it in. When it
@@ -138,6 +138,7 @@ type Server struct {
 	work    *work // the one place that starts goroutines
 	hooks   *dispatcher
 	faults  faultPlan
+	forking sync.Mutex   // held while a fork is made, so that each is made once
 	url     atomic.Value // a string: Config.URL, or what the first request said
 
 	mu            sync.Mutex // guards everything below and the nouns of state.go
@@ -167,6 +168,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o755); err != nil {
 		return nil, fmt.Errorf("githubsim: %w", err)
+	}
+	if old, _ := filepath.Glob(filepath.Join(cfg.DataDir, "*.git")); len(old) > 0 {
+		return nil, fmt.Errorf("githubsim: %s holds repositories of an earlier run; use an empty folder", cfg.DataDir)
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, lastID: 1000,
