@@ -65,10 +65,12 @@ func (d *decision) freeSlots() int64 {
 // startable reports whether a waiting group can begin: its pause is over, and
 // what it is tested on top of is built, or is built in this same decision.
 func (d *decision) startable(g *Group) bool {
-	if !d.due(g.NotBefore) {
-		return false
-	}
-	for _, a := range d.ahead(g) {
+	return d.due(g.NotBefore) && d.built(d.ahead(g))
+}
+
+// built reports whether a run can begin on top of groups now.
+func (d *decision) built(ahead []*Group) bool {
+	for _, a := range ahead {
 		r := d.s.run(a)
 		if r == nil && a.Proof == 0 && !a.Direct || r != nil && r.State == Building && !d.asked(r) {
 			return false

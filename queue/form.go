@@ -2,8 +2,10 @@ package queue
 
 // form chooses the members of the next group from the free entries in their
 // order, nil when none can go now. A batch that waits for more entries holds
-// up those that it overlaps, and only those. Entries that came back from a
-// bisection have waited enough.
+// up those that it overlaps, and only those. So does an entry behind a group
+// whose branch is not built: in the line it would hold no slot, and while that
+// lasts everybody else would follow it there, out of reach of priorities and
+// batches. Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
 	free := d.s.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
 	var waiting []*Entry
@@ -12,10 +14,14 @@ func (d *decision) form() []*Entry {
 			waiting = append(waiting, e)
 			continue
 		}
-		if !d.batched(e) {
-			return []*Entry{e}
+		batch, closed := free[i:i+1:i+1], true
+		if d.batched(e) {
+			batch, closed = d.batch(free[i:])
 		}
-		batch, closed := d.batch(free[i:])
+		if !d.built(d.aheadOf(batch)) {
+			waiting = append(waiting, batch...)
+			continue
+		}
 		full := int64(len(batch)) >= d.s.Queue.BatchingMinSize
 		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
 			return batch

@@ -99,6 +99,16 @@ func (d *decision) ahead(g *Group) []*Group {
 	return lane
 }
 
+// aheadOf are the groups that free entries would have ahead of them at the end
+// of the line.
+func (d *decision) aheadOf(members []*Entry) []*Group {
+	g := &Group{}
+	for _, e := range members {
+		g.Members = append(g.Members, e.ID)
+	}
+	return d.lane(g, d.s.line(), true)
+}
+
 // behind are the groups of the line that must be tested on top of g, in line order.
 func (d *decision) behind(g *Group) []*Group {
 	line := d.s.line()

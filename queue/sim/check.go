@@ -15,23 +15,29 @@ type Checker struct {
 	Deterministic bool
 
 	seen      int // moves judged so far
+	heard     int
 	live      map[queue.RunKind]int64
 	landings  int64
 	landed    int // landings of the host judged so far
 	lastState map[queue.EntryID]queue.EntryState
 	state     queue.State
 	passed    map[string]bool // trees that a run passed with
+	landing   int64           // the newest landing judged
+	sets      map[int64]queue.TargetSet
+	known     map[queue.GroupID]bool
 }
 
 // Watch has every decision of a world checked.
 func (c *Checker) Watch(w *World) {
 	c.live, c.lastState, c.passed = map[queue.RunKind]int64{}, map[queue.EntryID]queue.EntryState{}, map[string]bool{}
+	c.sets, c.known = map[int64]queue.TargetSet{}, map[queue.GroupID]bool{}
 	c.state = w.state.Queue.State
 	w.Check = c.check
 }
 
 func (c *Checker) check(w *World) error {
-	for _, hold := range []func(*World) error{c.shape, c.slots, c.moves, c.pausedMeansPaused, c.green, c.once} {
+	for _, hold := range []func(*World) error{c.shape, c.slots, c.moves, c.pausedMeansPaused, c.green, c.once,
+		c.cancelled, c.formed, c.landingBegins, c.loud} {
 		if err := hold(w); err != nil {
 			return fmt.Errorf("%w at %s", err, w.Now.Format("15:04:05"))
 		}
@@ -166,6 +172,9 @@ func (c *Checker) green(w *World) error {
 		c.passed[w.host.commits[head].treeID] = true
 	}
 	for _, l := range w.landed[c.landed:] {
+		if len(l.steps) < len(l.land.Steps) && l.land.Mode == queue.LandHost || l.differs {
+			continue // stopped half way, or loudly not what was tested: see landed and loud
+		}
 		if w.state.Queue.Mode == queue.Single && !c.passed[l.tree] {
 			return fmt.Errorf("a tree landed that no run passed with, up to #%d", l.steps[len(l.steps)-1].PR)
 		}
@@ -178,7 +187,7 @@ func (c *Checker) green(w *World) error {
 // merged is on the target.
 func (c *Checker) once(w *World) error {
 	times := map[int64]int{}
-	for _, commit := range w.host.history("main") {
+	for _, commit := range w.host.ancestry(w.main()) {
 		if commit.pr == 0 {
 			continue
 		}
@@ -207,9 +216,9 @@ func Ended(w *World) error {
 	if s := w.state; len(s.Line)+len(s.Parts)+len(s.Queue.Bisections) > 0 || s.Queue.Landing != nil {
 		return fmt.Errorf("the queue is not empty: line %v, parts %v, bisections %v, landing %v", s.Line, s.Parts, s.Queue.Bisections, s.Queue.Landing)
 	}
-	for _, r := range w.state.Runs {
-		if _, there := w.host.branches[r.Branch]; there {
-			return fmt.Errorf("the test branch %s was left behind (run %s)", r.Branch, r.State)
+	for branch := range w.host.branches {
+		if branch != "main" {
+			return fmt.Errorf("the test branch %s was left behind", branch)
 		}
 	}
 	return nil

@@ -35,10 +35,15 @@ type host struct {
 	commits  map[string]*commit
 	branches map[string]string
 	pulls    map[int64]*pull
+	deleted  string // the head of main while it is gone
 	// blocked are pull requests that miss an approval.
 	blocked map[int64]bool
 	// refused are pull requests that the host will not land, with its words.
 	refused map[int64]string
+	// unnamed are those of them that the host refuses without naming them.
+	unnamed map[int64]bool
+	// reports are what CI has said about each commit, oldest first.
+	reports map[string][]queue.Report
 	// green are the heads of pull requests that CI has passed.
 	green  map[string]bool
 	checks int64 // reports made so far, for their ids
@@ -47,7 +52,8 @@ type host struct {
 func newHost(branch string) *host {
 	h := &host{
 		commits: map[string]*commit{}, branches: map[string]string{}, pulls: map[int64]*pull{},
-		blocked: map[int64]bool{}, refused: map[int64]string{}, green: map[string]bool{},
+		blocked: map[int64]bool{}, refused: map[int64]string{}, unnamed: map[int64]bool{},
+		reports: map[string][]queue.Report{}, green: map[string]bool{},
 	}
 	h.branches[branch] = h.commit(files{"README.md": "hello\n"}, 0)
 	return h
@@ -126,6 +132,15 @@ func (h *host) land(number int64, head, onto string) (string, bool) {
 	return h.commit(tree, number, onto, head), true
 }
 
+// merged is the tree that merging a pull request's head onto a commit gives.
+func (h *host) merged(number int64, head, onto string) string {
+	tree, ok := merge(h.commits[h.pulls[number].from].tree, h.commits[head].tree, h.commits[onto].tree)
+	if !ok {
+		return ""
+	}
+	return "t" + digest(tree.text())
+}
+
 // contains reports whether a commit is another, or among its ancestors.
 func (h *host) contains(commit, ancestor string) bool {
 	seen := map[string]bool{}
@@ -145,9 +160,12 @@ func (h *host) contains(commit, ancestor string) bool {
 }
 
 // history lists the first-parent commits of a branch, oldest first.
-func (h *host) history(branch string) []*commit {
+func (h *host) history(branch string) []*commit { return h.ancestry(h.branches[branch]) }
+
+// ancestry lists a commit and its first-parent ancestors, oldest first.
+func (h *host) ancestry(id string) []*commit {
 	var list []*commit
-	for id := h.branches[branch]; id != ""; {
+	for id != "" {
 		c := h.commits[id]
 		list = append(list, c)
 		id = ""

@@ -12,7 +12,7 @@ func (w *World) Open(number int64, author string, change map[string]string) erro
 	if w.host.pulls[number] != nil {
 		return fmt.Errorf("#%d exists", number)
 	}
-	from := w.host.branches["main"]
+	from := w.main()
 	p := &pull{from: from, PullRequest: queue.PullRequest{
 		Number: number, Title: fmt.Sprintf("Change %d", number), Author: queue.Actor{Login: author, ID: int64(len(author))},
 		URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number), Base: "main", Open: true,
@@ -31,7 +31,7 @@ func (w *World) change(number int64, how func(*pull)) error {
 	}
 	how(p)
 	p.touch(w.Now)
-	w.tell(queue.PullRequestSeen{PullRequest: p.PullRequest})
+	w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (w *World) Retarget(number int64, base string) error {
 // Block makes a pull request miss a review, or have it.
 func (w *World) Block(number int64, blocked bool) error {
 	w.host.blocked[number] = blocked
-	w.tell(queue.PullRequestDoubted{PR: number})
+	w.notify(queue.PullRequestDoubted{PR: number})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (w *World) Green(number int64) error {
 		return fmt.Errorf("there is no #%d", number)
 	}
 	w.host.green[p.Head] = true
-	w.tell(queue.ChecksDoubted{Commit: p.Head})
+	w.notify(queue.ChecksDoubted{Commit: p.Head})
 	return nil
 }
 
@@ -88,14 +88,51 @@ func (w *World) Refuse(number int64, why string) error {
 
 // PushTarget pushes a change straight to main, past the queue.
 func (w *World) PushTarget(change map[string]string) {
+	w.RestoreTarget()
 	before := w.host.branches["main"]
 	after := w.host.commit(w.host.commits[before].tree.with(change), 0, before)
 	w.host.branches["main"] = after
-	w.tell(queue.TargetMoved{Branch: "main", Before: before, After: after})
+	w.notify(queue.TargetMoved{Branch: "main", Before: before, After: after})
+}
+
+// DeleteTarget deletes main, RestoreTarget makes it again where it was.
+func (w *World) DeleteTarget() {
+	if head := w.host.branches["main"]; head != "" {
+		w.host.deleted = head
+		delete(w.host.branches, "main")
+		w.notify(queue.TargetMoved{Branch: "main", Before: head})
+	}
+}
+
+// RestoreTarget makes a deleted main again.
+func (w *World) RestoreTarget() {
+	if w.host.branches["main"] == "" {
+		w.host.branches["main"] = w.host.deleted
+		w.notify(queue.TargetMoved{Branch: "main", After: w.host.deleted})
+	}
+}
+
+// Spoil deletes the test branch of a pull request's run, or pushes to it.
+func (w *World) Spoil(number int64, remove bool) error {
+	r := w.RunOf(number)
+	if r == nil || w.host.branches[r.Branch] == "" {
+		return nil
+	}
+	after := ""
+	if remove {
+		delete(w.host.branches, r.Branch)
+	} else {
+		at := w.host.branches[r.Branch]
+		after = w.host.commit(w.host.commits[at].tree.with(files{"spoilt": "1"}), 0, at)
+		w.host.branches[r.Branch] = after
+	}
+	w.notify(queue.TestBranchMoved{Branch: r.Branch, After: after})
+	return nil
 }
 
 // MergeByHand lands a pull request on main with the host's button.
 func (w *World) MergeByHand(number int64) error {
+	w.RestoreTarget()
 	before := w.host.branches["main"]
 	err := w.change(number, func(p *pull) {
 		if after, ok := w.host.land(number, p.Head, before); ok {
@@ -104,7 +141,7 @@ func (w *World) MergeByHand(number int64) error {
 		}
 	})
 	if err == nil {
-		w.tell(queue.TargetMoved{Branch: "main", Before: before, After: w.host.branches["main"]})
+		w.notify(queue.TargetMoved{Branch: "main", Before: before, After: w.host.branches["main"]})
 	}
 	return err
 }
@@ -188,9 +225,11 @@ func (w *World) startCI(branch, commit string) {
 // Report has CI report a check on a commit.
 func (w *World) Report(commit, check, result string) {
 	w.host.checks++
-	w.tell(queue.CheckReported{Commit: commit, Report: queue.Report{
+	r := queue.Report{
 		Kind: queue.CheckRun, Name: check, AppID: 15368, ID: w.host.checks, Status: "completed", Result: result, At: w.Now,
-	}})
+	}
+	w.host.reports[commit] = append(w.host.reports[commit], r)
+	w.notify(queue.CheckReported{Commit: commit, Report: r})
 }
 
 // Judge is what the CI rule says about a commit for a check.

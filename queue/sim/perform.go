@@ -6,46 +6,59 @@ import (
 	"signalbox/queue"
 )
 
-// perform does what a decision asked for, as the workers of the service do,
-// and tells what came of it.
-func (w *World) perform(a queue.Action) {
+// do does what a decision asked for and returns what there is to tell.
+func (w *World) do(a queue.Action) []queue.Fact {
 	switch a := a.(type) {
 	case queue.BuildRuns:
+		var facts []queue.Fact
 		failed := map[queue.EntryID]bool{}
 		for _, b := range a.Runs {
-			w.tell(w.build(b, a, failed))
+			facts = append(facts, w.build(b, a, failed))
 		}
+		return facts
 	case queue.StopRun:
 		delete(w.host.branches, a.Branch)
+		return nil
 	case queue.Land:
-		ended, differ := w.land(a)
-		for _, f := range differ {
-			w.tell(f)
-		}
-		w.tell(ended)
+		return w.land(a)
 	case queue.RefreshPR:
-		w.refresh(a.PR)
+		facts := w.read(a.PR)
 		if a.Direct {
-			w.tell(w.direct(a.PR))
+			facts = append(facts, w.direct(a.PR))
 		}
+		return facts
 	case queue.ReadTarget:
-		w.tell(w.readTarget(a.Branch, a.Version))
-	case queue.ReadChecks: // reports of this world are never lost
+		return []queue.Fact{w.readTarget(a.Branch, a.Version)}
+	case queue.ReadChecks:
+		return w.reports(a.Commit)
 	case queue.Resync:
-		w.tell(w.readTarget(a.Branch, a.Version))
+		facts := []queue.Fact{w.readTarget(a.Branch, a.Version)}
 		for _, pr := range a.PRs {
-			w.refresh(pr)
+			facts = append(facts, w.read(pr)...)
 		}
-		w.tell(queue.ResyncEnded{Resync: a.Resync})
+		for _, commit := range a.Commits {
+			facts = append(facts, w.reports(commit)...)
+		}
+		return append(facts, queue.ResyncEnded{Resync: a.Resync})
 	case queue.SyncPR: // nobody looks
+		return nil
 	default:
 		w.err = fmt.Errorf("nobody performs %s", a.Kind())
+		return nil
 	}
 }
 
-func (w *World) refresh(pr int64) {
-	w.tell(w.host.seen(pr))
-	w.tell(w.host.mergeability(pr))
+func (w *World) read(pr int64) []queue.Fact {
+	return []queue.Fact{w.host.seen(pr), w.host.mergeability(pr)}
+}
+
+// reports are what CI has said about a commit.
+func (w *World) reports(commit string) []queue.Fact {
+	var facts []queue.Fact
+	for _, r := range w.host.reports[commit] {
+		facts = append(facts, queue.CheckReported{Commit: commit, Report: r})
+	}
+	return facts
 }
 
 // direct tells whether CI has passed on a head that contains main's.
@@ -119,56 +132,4 @@ func (w *World) conflict(b queue.BuildRun, i int) queue.RunNotBuilt {
 	}
 	f.With, f.Message = "", fmt.Sprintf("#%d does not merge onto %s.", step.PR, b.Target)
 	return f
-}
-
-// land puts steps on the target, as the host would let us.
-func (w *World) land(a queue.Land) (queue.LandingEnded, []queue.Fact) {
-	ended := queue.LandingEnded{Landing: a.Landing, At: w.Now}
-	stop := func(t queue.Trouble, e queue.EntryID, message string) {
-		ended.Trouble, ended.Entry, ended.Message = t, e, message
-	}
-	var differ []queue.Fact
-	for _, s := range a.Steps {
-		if p := w.host.pulls[s.PR]; p.Head != s.Head || !p.Open || p.Draft || p.Base != a.Branch {
-			differ = append(differ, w.host.seen(s.PR))
-			stop(queue.TroubleStale, s.Entry, fmt.Sprintf("#%d has changed.", s.PR))
-		}
-	}
-	if ended.Trouble == "" && w.host.branches[a.Branch] != a.Expect {
-		stop(queue.TroubleStale, "", "The target moved.")
-	}
-	for _, s := range a.Steps { // the rules are asked for all before the first merge
-		if why, refused := w.host.refused[s.PR]; refused && ended.Trouble == "" {
-			stop(queue.TroubleDenied, s.Entry, why)
-		}
-	}
-	var steps []queue.Step
-	for _, s := range a.Steps {
-		if ended.Trouble != "" {
-			break
-		}
-		at, ok := w.host.land(s.PR, s.Head, w.host.branches[a.Branch])
-		if !ok {
-			stop(queue.TroubleConflict, s.Entry, fmt.Sprintf("#%d no longer merges.", s.PR))
-			break
-		}
-		w.host.branches[a.Branch] = at
-		step := queue.LandedStep{Entry: s.Entry, Submission: s.Submission, Commit: at, Tree: w.host.commits[at].treeID}
-		if step.Tree != s.Tree && !a.Recompute {
-			step.Differs = "The trees differ."
-		}
-		ended.Landed = append(ended.Landed, step)
-		steps = append(steps, s.Step)
-		p := w.host.pulls[s.PR]
-		p.Open, p.Merged = false, a.Mode == queue.LandHost || a.Method == queue.MergeCommit // else closed by us
-		p.touch(w.Now)
-		w.tell(queue.PullRequestSeen{PullRequest: p.PullRequest})
-	}
-	head := w.host.branches[a.Branch]
-	ended.Commit, ended.Tree = head, w.host.commits[head].treeID
-	if len(steps) > 0 {
-		w.landed = append(w.landed, landing{steps, ended.Tree})
-		w.tell(queue.TargetMoved{Branch: a.Branch, Before: a.Expect, After: head})
-	}
-	return ended, differ
 }

@@ -18,6 +18,9 @@ func TestPeopleAndFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := NewWorld(anySettings(t))
 		w.Auto = rapid.Bool().Draw(t, "ci by itself")
+		if rapid.Bool().Draw(t, "faults") {
+			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
+		}
 		c := Checker{Deterministic: true}
 		c.Watch(w)
 		p := &people{w: w}
@@ -91,6 +94,9 @@ func (p *people) actions() map[string]func(*rapid.T) {
 		"targets": p.alive(func(t *rapid.T, n int64) error { p.targets(t, n); return nil }),
 		"merge by hand": p.alive(func(t *rapid.T, n int64) error {
 			pull := w.host.pulls[n]
+			if w.gone() {
+				return nil
+			}
 			after, merges := w.host.land(n, pull.Head, w.host.branches["main"])
 			if rapid.IntRange(0, 3).Draw(t, "really") > 0 || pull.Base != "main" || !merges || w.Judge(after, "ci") != "success" {
 				return nil // who breaks main by hand breaks the promise, not the queue
@@ -106,8 +112,25 @@ func (p *people) actions() map[string]func(*rapid.T) {
 		"push main": func(t *rapid.T) {
 			w.PushTarget(files{fmt.Sprintf("m%d", rapid.IntRange(0, 3).Draw(t, "file")): rapid.SampledFrom([]string{"1", "2"}).Draw(t, "content")})
 		},
-		"report": p.report,
-		"set":    p.set,
+		"refuse somebody": p.alive(func(t *rapid.T, n int64) error {
+			if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+				return nil
+			}
+			w.host.unnamed[n] = true
+			return w.Refuse(n, "The host says no.")
+		}),
+		"allow": p.alive(func(_ *rapid.T, n int64) error { delete(w.host.refused, n); return nil }),
+		"spoil": p.on(func(t *rapid.T, n int64) error {
+			return w.Spoil(n, rapid.Bool().Draw(t, "delete"))
+		}),
+		"delete main": func(t *rapid.T) {
+			if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+				w.DeleteTarget()
+			}
+		},
+		"restore main": p.restore,
+		"report":       p.report,
+		"set":          p.set,
 		"time": func(t *rapid.T) {
 			p.must(t, w.Advance(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds"))*time.Second))
 		},
@@ -115,8 +138,13 @@ func (p *people) actions() map[string]func(*rapid.T) {
 	}
 }
 
+func (p *people) restore(*rapid.T) { p.w.RestoreTarget() }
+
 func (p *people) must(t *rapid.T, err error) {
 	if err != nil {
+		for _, m := range p.w.Moves {
+			t.Logf("%s #%d.%d %s → %s (%s) %s", m.At.Format(time.TimeOnly), m.PR, m.Submission, m.From, m.To, m.Reason, m.Message)
+		}
 		t.Fatal(err)
 	}
 }
@@ -221,6 +249,10 @@ func (p *people) set(t *rapid.T) {
 // interferes, and whoever cannot become ready is closed.
 func (p *people) calm(t *rapid.T) {
 	w := p.w
+	if w.Faults != nil {
+		w.Faults.Quiet = true
+	}
+	p.restore(t)
 	running := queue.Running
 	w.Set(queue.Change{State: &running})
 	w.Auto = true
@@ -237,6 +269,9 @@ func (p *people) calm(t *rapid.T) {
 	}
 	for range 30 {
 		p.must(t, w.Advance(20*time.Minute))
+		if w.state.Queue.State == queue.Paused { // something landed that was not tested; somebody has looked
+			w.Set(queue.Change{State: &running})
+		}
 		for n := int64(1); n <= p.open; n++ { // a conflict that arose meanwhile
 			if e := w.Entry(n); e != nil && e.State == queue.NotReady && e.Mergeability == queue.NotMergeable && w.host.pulls[n].Open {
 				p.must(t, w.Close(n))

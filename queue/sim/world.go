@@ -27,6 +27,8 @@ type World struct {
 	Flaky func(tree string, attempt int) bool
 	// Check, when set, is called with the state after every decision.
 	Check func(*World) error
+	// Faults, when set, decides what goes wrong.
+	Faults *Faults
 
 	host    *host
 	state   *queue.Snapshot // the whole queue; decisions see copies
@@ -51,8 +53,11 @@ type event struct {
 
 // landing is one landing that the host did, for the checker.
 type landing struct {
-	steps []queue.Step
-	tree  string
+	land  queue.Land
+	steps []queue.Step // those that landed
+	tree  string       // of the target afterwards
+	// differs: the host put something else there than was asked for.
+	differs bool
 }
 
 // Start is the time at which every world begins.

@@ -1,0 +1,174 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"signalbox/queue"
+)
+
+// cancelled: a wish to leave is kept only while the entry is landing, and no
+// landing begins with an entry that somebody wants out.
+func (c *Checker) cancelled(w *World) error {
+	for _, e := range w.state.Entries {
+		landing := w.state.Queue.Landing
+		if e.Active() && e.Cancel != nil && (landing == nil || !slices.Contains(landing.Groups, e.Group)) {
+			return fmt.Errorf("#%d is cancelled and still %s", e.Number, e.State)
+		}
+	}
+	return nil
+}
+
+// formed: a group of the line is made only when it can be tested at once.
+func (c *Checker) formed(w *World) error {
+	for _, id := range w.state.Line {
+		g := w.state.Groups[id]
+		if !c.known[id] && g.Run == "" && !g.Direct && !g.Urgent {
+			return fmt.Errorf("group %d was formed and waits", id)
+		}
+		c.known[id] = true
+	}
+	return nil
+}
+
+// landingBegins judges each landing at the decision that begins it.
+func (c *Checker) landingBegins(w *World) error {
+	l := w.state.Queue.Landing
+	if l == nil || l.ID == c.landing {
+		return nil
+	}
+	c.landing = l.ID
+	for _, hold := range []func(*World, *queue.Landing) error{c.willing, c.inOrder, c.tested} {
+		if err := hold(w, l); err != nil {
+			return fmt.Errorf("landing %d: %w", l.ID, err)
+		}
+	}
+	for _, s := range l.Land.Steps {
+		c.sets[s.PR] = w.targets(w.state.Entries[s.Entry])
+	}
+	return nil
+}
+
+// willing: every entry has passed and still is what was tested.
+func (c *Checker) willing(w *World, l *queue.Landing) error {
+	for _, s := range l.Land.Steps {
+		e := w.state.Entries[s.Entry]
+		direct := w.state.Groups[e.Group].Direct
+		switch {
+		case e.Cancel != nil:
+			return fmt.Errorf("#%d was cancelled before", e.Number)
+		case e.Submission != s.Submission || e.BoundHead != s.Head || e.Head != s.Head:
+			return fmt.Errorf("#%d is no longer at the head that was tested", e.Number)
+		case e.State != queue.TestsPassed && !direct:
+			return fmt.Errorf("#%d is %s", e.Number, e.State)
+		}
+	}
+	return nil
+}
+
+// inOrder: nothing lands before what it overlaps and stands behind.
+func (c *Checker) inOrder(w *World, l *queue.Landing) error {
+	next := 0
+	var waiting []*queue.Entry
+	for _, id := range w.state.Line {
+		for _, m := range w.state.Groups[id].Members {
+			e := w.state.Entries[m]
+			if next == len(l.Land.Steps) {
+				return nil
+			}
+			if l.Land.Steps[next].Entry != m {
+				waiting = append(waiting, e)
+				continue
+			}
+			next++
+			for _, ahead := range waiting {
+				if w.overlap(ahead, e) {
+					return fmt.Errorf("#%d lands before #%d, which is ahead of it", e.Number, ahead.Number)
+				}
+			}
+		}
+	}
+	if next < len(l.Land.Steps) {
+		return fmt.Errorf("#%d lands out of the order of the line", l.Land.Steps[next].PR)
+	}
+	return nil
+}
+
+// tested: a run that passed ends with the last step, holds nothing that will
+// not be on the target, and misses nothing there that it overlaps.
+func (c *Checker) tested(w *World, l *queue.Landing) error {
+	last := l.Land.Steps[len(l.Land.Steps)-1]
+	e := w.state.Entries[last.Entry]
+	g := w.state.Groups[e.Group]
+	if g.Direct {
+		return nil
+	}
+	r := w.state.Runs[g.Run]
+	if r == nil || r.State != queue.RunPassed || r.Chain[len(r.Chain)-1].Head != last.Head {
+		return fmt.Errorf("no run passed with #%d last", last.PR)
+	}
+	have := heads(w.host.ancestry(r.Commit))
+	there := heads(w.host.ancestry(w.main()))
+	will := map[int64]string{}
+	for _, s := range l.Land.Steps {
+		will[s.PR] = s.Head
+	}
+	for pr, head := range have {
+		if there[pr] != head && will[pr] != head && !w.gone() {
+			return fmt.Errorf("#%d was tested with #%d, which is not there", last.PR, pr)
+		}
+	}
+	for pr, set := range c.sets {
+		if there[pr] != "" && have[pr] == "" && set.Overlaps(w.targets(e)) && !w.moved(l.Land.Expect) {
+			return fmt.Errorf("#%d was tested without #%d, which landed before it", last.PR, pr)
+		}
+	}
+	return nil
+}
+
+// loud: a queue in which something else landed than was tested has stopped.
+func (c *Checker) loud(w *World) error {
+	for _, m := range w.Moves[c.heard:] {
+		if q := w.state.Queue; m.Reason == queue.LandedTreeMismatch && (q.State != queue.Paused || q.StateWhy == "") {
+			return fmt.Errorf("#%d landed as another tree, and the queue is %s", m.PR, q.State)
+		}
+	}
+	c.heard = len(w.Moves)
+	return nil
+}
+
+// heads are the pull requests among commits, with the heads that were merged.
+func heads(commits []*commit) map[int64]string {
+	of := map[int64]string{}
+	for _, c := range commits {
+		if c.pr != 0 && len(c.parents) == 2 {
+			of[c.pr] = c.parents[1]
+		}
+	}
+	return of
+}
+
+// main is the head of main, while it is gone the one that it had.
+func (w *World) main() string {
+	if w.gone() {
+		return w.host.deleted
+	}
+	return w.host.branches["main"]
+}
+
+// gone reports whether the target does not exist.
+func (w *World) gone() bool { return w.host.branches["main"] == "" }
+
+// moved reports whether the target is elsewhere than a landing expects: the
+// host will refuse it.
+func (w *World) moved(expect string) bool { return w.host.branches["main"] != expect }
+
+// targets is the set that counts for an entry of the line.
+func (w *World) targets(e *queue.Entry) queue.TargetSet {
+	if w.state.Queue.Mode == queue.Single || e.BoundTargets == 0 {
+		return queue.Everything
+	}
+	return w.sets[e.BoundTargets-1]
+}
+
+func (w *World) overlap(a, b *queue.Entry) bool { return w.targets(a).Overlaps(w.targets(b)) }

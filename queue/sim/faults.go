@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"time"
+
+	"signalbox/queue"
+)
+
+// Faults decides what goes wrong in a world. Everything that can go wrong asks
+// it at that moment, in the order in which the world moves, so that one source
+// of draws gives one history.
+type Faults struct {
+	// Draw returns a number from 0 to n-1; 0 means that all goes well. The
+	// label says what it is about.
+	Draw func(label string, n int) int
+	// Quiet ends all faults, for the end of a history.
+	Quiet bool
+}
+
+// draw is 0 in a world where nothing goes wrong.
+func (f *Faults) draw(label string, n int) int {
+	if f == nil || f.Quiet {
+		return 0
+	}
+	return f.Draw(label, n)
+}
+
+// delay is how long something takes that is late. It is shorter than every
+// deadline of the engine: what is later than that counts as gone.
+func (f *Faults) delay(label string) time.Duration {
+	return time.Duration(1+f.draw(label, 300)) * time.Second
+}
+
+// The fates of a message from outside.
+const (
+	delivered = iota // the first six of nine are
+	lost      = iota + 5
+	repeated
+	delayed
+	messageFates
+)
+
+// notify brings a message from outside: a webhook, which may be lost, come
+// twice, or come after what was sent later.
+func (w *World) notify(f queue.Fact) {
+	switch w.Faults.draw("message", messageFates) {
+	case lost:
+	case repeated:
+		w.tell(f)
+		w.after(w.Faults.delay("again after"), func() { w.tell(f) })
+	case delayed:
+		w.after(w.Faults.delay("late by"), func() { w.tell(f) })
+	default:
+		w.tell(f)
+	}
+}
+
+// The fates of an action.
+const (
+	performed     = iota // the first eight of fourteen are
+	late          = iota + 7
+	lateAnswer    // done at once, told later: what is told may be old by then
+	failed        // nobody could do it
+	failedAfter   // done, but whoever did it never heard so
+	vanished      // the job is gone, and nobody will ever tell
+	answeredTwice // the same answer comes again
+	actionFates
+)
+
+// perform does what a decision asked for, as the workers of the service do,
+// and tells what came of it.
+func (w *World) perform(a queue.Action) {
+	fate := w.Faults.draw(a.Kind(), actionFates)
+	if _, stop := a.(queue.StopRun); stop && fate > late {
+		fate = late // it is repeated until it is done, and has no answer
+	}
+	switch fate {
+	case late:
+		w.after(w.Faults.delay("late by"), func() { w.tellAll(w.do(a)) })
+	case lateAnswer:
+		answer := w.do(a)
+		w.after(w.Faults.delay("told after"), func() { w.tellAll(answer) })
+	case failed:
+		w.tellAll(w.unknown(a))
+	case failedAfter:
+		w.do(a)
+		w.tellAll(w.unknown(a))
+	case vanished:
+	case answeredTwice:
+		answer := w.do(a)
+		w.tellAll(answer)
+		w.after(w.Faults.delay("told again after"), func() { w.tellAll(answer) })
+	default:
+		w.tellAll(w.do(a))
+	}
+}
+
+func (w *World) tellAll(facts []queue.Fact) {
+	for _, f := range facts {
+		w.tell(f)
+	}
+}
+
+// unknown is what is told of an action of which nobody knows what came of it.
+func (w *World) unknown(a queue.Action) []queue.Fact {
+	const message = "The host does not answer."
+	switch a := a.(type) {
+	case queue.BuildRuns:
+		var facts []queue.Fact
+		for _, b := range a.Runs {
+			facts = append(facts, queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleTransient, Message: message, At: w.Now})
+		}
+		return facts
+	case queue.Land:
+		return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: queue.TroubleTransient, Message: message, At: w.Now}}
+	case queue.RefreshPR:
+		return []queue.Fact{queue.RefreshEnded{PR: a.PR, Message: message}}
+	case queue.Resync:
+		return []queue.Fact{queue.ResyncEnded{Resync: a.Resync}}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"signalbox/queue"
+)
+
+// When faults found by random histories are not tellable as a script, because
+// no person can cause them, they are told here.
+
+// world is a world of pull requests that change a file each, all submitted.
+func world(t *testing.T, s queue.Settings, prs int64) *World {
+	t.Helper()
+	s.RequiredStatuses, s.MergeMethod = []string{"ci"}, queue.MergeCommit
+	w := NewWorld(s)
+	c := Checker{Deterministic: true}
+	c.Watch(w)
+	for n := int64(1); n <= prs; n++ {
+		ok(t, w.Open(n, "alice", files{string(rune('a' + n)): "1"}))
+		ok(t, w.Submit(n, Wish{}))
+	}
+	return w
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// during has one fate befall everything with a label.
+func during(label string, fate int) *Faults {
+	return &Faults{Draw: func(l string, n int) int {
+		if l == label {
+			return min(fate, n-1)
+		}
+		return 0
+	}}
+}
+
+func state(t *testing.T, w *World, pr int64, want queue.EntryState) {
+	t.Helper()
+	if e := w.Entry(pr); e.State != want {
+		t.Errorf("#%d is %s (%s), want %s", pr, e.State, e.Message, want)
+	}
+}
+
+// The host is down when the first branch shall be built. Nobody else joins the
+// line meanwhile, so that an urgent or a high one can still go first.
+func TestNobodyJoinsALineThatCannotBeBuilt(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency = 2
+	w := world(t, s, 5)
+	w.Faults = during("build_runs", failed)
+	ok(t, w.Advance(time.Minute))
+	if n := len(w.state.Line); n > 2 {
+		t.Fatalf("%d groups are in the line, want the two that there are slots for", n)
+	}
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}
+
+// #2 passed with #1 in it, which so passed too; the host refuses to land them
+// together and names nobody. #1 has no tests of its own to land by: it gets them.
+func TestAProofThatCannotLandIsReplacedByTestsOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency, s.CanOptimisticallyMerge = 2, true
+	w := world(t, s, 2)
+	ok(t, w.Settle())
+	ok(t, w.Refuse(2, "A rule is violated."))
+	w.host.unnamed[2] = true
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	w.Auto = true
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 1, queue.Merged)
+	state(t, w, 2, queue.Failed)
+	ok(t, Ended(w))
+}

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"signalbox/queue"
+)
+
+// land puts steps on the target, as the host would let us, and tells how it
+// went. It first finds out what an earlier attempt did.
+func (w *World) land(a queue.Land) []queue.Fact {
+	l := &lander{w: w, a: a, ended: queue.LandingEnded{Landing: a.Landing, At: w.Now}}
+	l.found()
+	l.heads()
+	l.rules()
+	l.steps()
+	head := w.host.branches[a.Branch]
+	if head != "" {
+		l.ended.Commit, l.ended.Tree = head, w.host.commits[head].treeID
+	}
+	if len(l.new) > 0 {
+		w.landed = append(w.landed, landing{a, l.new, l.ended.Tree, l.differs})
+		w.notify(queue.TargetMoved{Branch: a.Branch, Before: a.Expect, After: head})
+	}
+	return append(l.differ, l.ended)
+}
+
+// lander is one attempt to land.
+type lander struct {
+	w       *World
+	a       queue.Land
+	ended   queue.LandingEnded
+	new     []queue.Step // landed by this attempt
+	differs bool
+	differ  []queue.Fact // pull requests that are not as they should be
+}
+
+func (l *lander) stop(t queue.Trouble, e queue.EntryID, message string) {
+	if l.ended.Trouble == "" {
+		l.ended.Trouble, l.ended.Entry, l.ended.Message = t, e, message
+	}
+}
+
+// found looks for steps that an earlier attempt landed: the first commits on
+// top of the one that was expected. Anything else there is somebody's push.
+func (l *lander) found() {
+	history := l.w.host.history(l.a.Branch)
+	at := slices.IndexFunc(history, func(c *commit) bool { return c.id == l.a.Expect })
+	if at < 0 {
+		l.stop(queue.TroubleStale, "", "The target moved.")
+		return
+	}
+	for _, c := range history[at+1:] {
+		n := len(l.ended.Landed)
+		if n == len(l.a.Steps) {
+			break
+		}
+		s := l.a.Steps[n]
+		if c.pr != s.PR || len(c.parents) < 2 || c.parents[1] != s.Head {
+			l.stop(queue.TroubleStale, "", "The target moved.")
+			return
+		}
+		l.done(s, c.id)
+	}
+}
+
+// done tells of a step on the target.
+func (l *lander) done(s queue.StepSpec, id string) {
+	step := queue.LandedStep{Entry: s.Entry, Submission: s.Submission, Commit: id, Tree: l.w.host.commits[id].treeID}
+	want := s.Tree
+	if l.a.Recompute {
+		want = l.w.host.merged(s.PR, s.Head, l.w.host.commits[id].parents[0])
+	}
+	if step.Tree != want {
+		step.Differs, l.differs = "The trees differ.", true
+	}
+	l.ended.Landed = append(l.ended.Landed, step)
+}
+
+// heads reads the pull requests again: all, before the first merge.
+func (l *lander) heads() {
+	for _, s := range l.a.Steps[len(l.ended.Landed):] {
+		if p := l.w.host.pulls[s.PR]; p.Head != s.Head || !p.Open || p.Draft || p.Base != l.a.Branch {
+			l.differ = append(l.differ, l.w.host.seen(s.PR))
+			l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("#%d has changed.", s.PR))
+		}
+	}
+}
+
+// rules asks the host's rules for all steps before the first merge.
+func (l *lander) rules() {
+	for _, s := range l.a.Steps[len(l.ended.Landed):] {
+		if why, refused := l.w.host.refused[s.PR]; refused {
+			named := s.Entry
+			if l.w.host.unnamed[s.PR] {
+				named = ""
+			}
+			l.stop(queue.TroubleDenied, named, why)
+		}
+	}
+}
+
+// steps lands what is left. The host's merges can stop between two, one push can not.
+func (l *lander) steps() {
+	for _, s := range l.a.Steps[len(l.ended.Landed):] {
+		if l.ended.Trouble != "" {
+			return
+		}
+		host := l.w.host
+		if l.a.Mode == queue.LandHost && len(l.ended.Landed) > 0 && l.halfWay(s) {
+			return
+		}
+		at, ok := host.land(s.PR, s.Head, host.branches[l.a.Branch])
+		if !ok {
+			l.stop(queue.TroubleConflict, s.Entry, fmt.Sprintf("#%d no longer merges.", s.PR))
+			return
+		}
+		if l.a.Mode == queue.LandHost && l.w.Faults.draw("another tree", 25) > 23 { // the host merges in a way of its own
+			odd := host.commits[at].tree.with(files{fmt.Sprintf("odd%d", s.PR): "1"})
+			at = host.commit(odd, s.PR, host.commits[at].parents...)
+		}
+		host.branches[l.a.Branch] = at
+		l.done(s, at)
+		l.new = append(l.new, s.Step)
+		p := host.pulls[s.PR]
+		p.Open, p.Merged = false, l.a.Mode == queue.LandHost || l.a.Method == queue.MergeCommit // else closed by us
+		p.touch(l.w.Now)
+		l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+	}
+}
+
+// halfWay may stop a landing between two of the host's merges.
+func (l *lander) halfWay(s queue.StepSpec) bool {
+	switch l.w.Faults.draw("half way", 12) {
+	case 9:
+		l.stop(queue.TroubleTransient, "", "The host does not answer.")
+	case 10:
+		l.stop(queue.TroubleStale, "", "Base branch was modified.")
+	case 11:
+		l.stop(queue.TroubleDenied, s.Entry, "The host says no.")
+	default:
+		return false
+	}
+	return true
+}
