@@ -261,6 +261,9 @@ func (d *decision) refused(left []*Group, f LandingEnded) {
 	if len(left) > 1 { // find out whose: land them one after the other
 		for _, g := range left {
 			g.OneByOne = true
+			if g.Proof != 0 { // alone it has no proof any more: it needs tests of its own
+				d.restart(g, ProofLost, "The host refused to land it together with what proved it: it is tested by itself.", Actor{})
+			}
 		}
 		return
 	}

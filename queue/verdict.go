@@ -246,7 +246,7 @@ func (d *decision) proofs() bool {
 			continue
 		}
 		for _, a := range d.ahead(g) {
-			if state := d.state(a); (state == Testing || state == PendingFailure) && !d.groupLands(a.ID) {
+			if state := d.state(a); (state == Testing || state == PendingFailure) && !a.OneByOne && !d.groupLands(a.ID) {
 				d.prove(a, g, r)
 				return true
 			}
