@@ -47,8 +47,45 @@ func Explain(s *Snapshot, e *Entry, now time.Time) Explanation {
 	}
 	if e.Active() {
 		x.WaitsFor, x.Until = d.waitsFor(e, g)
+		x.EstimatedMergeAt = d.estimate(e, g, x.Position)
 	}
 	return x
+}
+
+// estimate guesses when an entry lands if nothing fails: a run takes as long
+// as this queue's runs usually do, groups land as soon as the last of those
+// ahead has passed, and entries that wait are tested in rounds of as many as
+// there are slots. It is zero where nothing can be said: no history, not
+// ready, held by a failure, or a queue that does not land.
+func (d *decision) estimate(e *Entry, g *Group, position int64) time.Time {
+	q := &d.s.Queue
+	usual := d.s.TypicalTest
+	if usual == 0 || position == 0 || !q.State.Lands() || e.State == PendingFailure {
+		return time.Time{}
+	}
+	if g == nil {
+		perRound := max(q.Concurrency, 1)
+		if q.Batch {
+			perRound *= max(q.BatchingMinSize, 1)
+		}
+		return d.now.Add(usual * time.Duration(min((position-1)/perRound+1, 1000)))
+	}
+	at := d.now
+	for _, a := range append(d.ahead(g), g) {
+		if left := d.now.Add(usual); d.state(a) == Pending {
+			at = later(at, left)
+		} else if r := d.s.run(a); r != nil && r.State == RunTesting {
+			at = later(at, r.StartedAt.Add(usual))
+		}
+	}
+	return at
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // ready reports whether every condition for admission is met.

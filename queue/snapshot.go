@@ -40,6 +40,9 @@ type Snapshot struct {
 	// FreeAhead counts, for entries that were asked for by name, the free
 	// pending entries before them in order. Only reads for people fill it in.
 	FreeAhead map[EntryID]int64
+	// TypicalTest is the median time from start to pass of this queue's recent
+	// passed runs; zero = no history. Only reads for people fill it in.
+	TypicalTest time.Duration
 	// Waiting says that active entries exist, in the window or outside it.
 	Waiting bool
 }
