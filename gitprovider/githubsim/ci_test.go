@@ -5,6 +5,7 @@ package githubsim
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -177,6 +178,26 @@ func TestTheAppReportsItsOwnCheck(t *testing.T) {
 	_, resp, err = gh.Checks.UpdateCheckRun(w.ctx, "acme", "app", runs.CheckRuns[0].GetID(), github.UpdateCheckRunOptions{Name: "other", Conclusion: github.String("success")})
 	if err == nil || resp.StatusCode != 403 {
 		t.Errorf("another App's run: %v", err)
+	}
+}
+
+func TestASuiteIsAsGoodAsItsWorstRun(t *testing.T) {
+	t.Parallel()
+	for want, runs := range map[string][]string{
+		"success": {"success", "success"}, "skipped": {"skipped", "success"}, "failure": {"failure", "cancelled"},
+		"timed_out": {"timed_out", "neutral"}, "brand_new": {"failure", "brand_new"},
+	} {
+		u := &suite{}
+		for i, conclusion := range runs {
+			u.runs = append(u.runs, &checkRun{name: strconv.Itoa(i), status: "completed", conclusion: conclusion})
+		}
+		if status, got := u.state(); status != "completed" || got != want {
+			t.Errorf("%v: %s %s, want %s", runs, status, got, want)
+		}
+	}
+	waiting := &suite{runs: []*checkRun{{name: "a", status: "completed", conclusion: "failure"}, {name: "b", status: "queued"}}}
+	if status, got := waiting.state(); status != "in_progress" || got != "" {
+		t.Errorf("while a run waits: %s %s", status, got)
 	}
 }
 

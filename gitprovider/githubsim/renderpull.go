@@ -184,7 +184,11 @@ func (u *suite) state() (status, conclusion string) {
 		if c.status != "completed" {
 			status = "in_progress"
 		}
-		if rank := slices.Index(conclusionOrder, c.conclusion); rank > worst {
+		rank := slices.Index(conclusionOrder, c.conclusion)
+		if rank < 0 {
+			rank = len(conclusionOrder) // a word that nobody knows is no good news
+		}
+		if rank > worst {
 			worst, conclusion = rank, c.conclusion
 		}
 	}
