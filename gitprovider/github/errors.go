@@ -16,10 +16,6 @@ func denied(format string, args ...any) error {
 	return &gitprovider.Error{Kind: gitprovider.Denied, Message: fmt.Sprintf(format, args...)}
 }
 
-func stale(format string, args ...any) error {
-	return &gitprovider.Error{Kind: gitprovider.Stale, Message: fmt.Sprintf(format, args...)}
-}
-
 // statusOf is the HTTP status that an error comes from, 0 if none.
 func statusOf(err error) int {
 	var answer *github.ErrorResponse

@@ -20,9 +20,9 @@ func TestTreesEqualThoseOfPlainGit(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			one := w.pull(1, "change the top", "base.txt", strings.Replace(lines(20), "line 1\n", "LINE 1\n", 1))
-			two := w.pull(2, "change the bottom", "base.txt", strings.Replace(lines(20), "line 18\n", "LINE 18\n", 1), "new/two.txt", "2\n")
+			w.pull(2, "change the bottom", "base.txt", strings.Replace(lines(20), "line 18\n", "LINE 18\n", 1), "new/two.txt", "2\n")
 			w.commit("and more", "more.txt", "more\n")
-			two = w.open(2, "change the bottom")
+			two := w.open(2, "change the bottom")
 			// main moves on, so that nothing is a fast-forward
 			w.onMain()
 			w.commit("meanwhile", "meanwhile.txt", "x\n")

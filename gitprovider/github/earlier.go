@@ -1,0 +1,95 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"signalbox/gitprovider"
+	"signalbox/gitprovider/mirror"
+	"signalbox/queue"
+)
+
+// historyLimit bounds how far back the target is read to find what landed.
+const historyLimit = 2000
+
+// already finds out what an earlier attempt landed. Exact landings are found
+// by the very commits in the target's history, those of the host by the merge
+// commit that it names for a merged pull request.
+func (l *landing) already(ctx context.Context) error {
+	if l.target == l.work.Expect {
+		return nil
+	}
+	gained, ok, err := l.gained(ctx)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s is at %.10s, which does not extend %.10s", l.work.Branch, l.target, l.work.Expect))
+		return nil
+	}
+	commits, err := l.landingCommits(ctx, gained)
+	if err != nil {
+		return err
+	}
+	last := -1
+	for i, s := range l.work.Steps {
+		at := slices.IndexFunc(gained, func(k mirror.Commit) bool { return commits[i] != "" && k.ID == commits[i] })
+		if at <= last {
+			break
+		}
+		last = at
+		l.landed(ctx, s, gained[at].ID, gained[at].Tree, s.Tree)
+	}
+	if l.left() > 0 && last < len(gained)-1 {
+		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))
+	}
+	return nil
+}
+
+func (l *landing) gained(ctx context.Context) (gained []mirror.Commit, ok bool, err error) {
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		gained, ok, err = l.c.mirrors.Since(ctx, src, l.work.Branch, l.work.Expect, historyLimit)
+		return err
+	})
+	return gained, ok, err
+}
+
+// landingCommits are the commits with which the steps are, or would be, on
+// the target; "" where nobody can know.
+func (l *landing) landingCommits(ctx context.Context, gained []mirror.Commit) ([]string, error) {
+	commits := make([]string, len(l.work.Steps))
+	found := false
+	for i, s := range l.work.Steps {
+		commits[i] = s.Commit
+		if merged := l.pulls[i].GetMergeCommitSHA(); l.seen[i].Merged && merged != "" && !has(gained, s.Commit) {
+			commits[i] = merged
+		}
+		found = found || has(gained, commits[i])
+	}
+	if found || l.work.Mode != queue.LandExact {
+		return commits, nil
+	}
+	// An exact landing may have written the steps again on the target.
+	steps, err := l.rewrite(ctx, l.work.Expect, l.work.Steps)
+	if kind := gitprovider.KindOf(err); kind == gitprovider.Conflict || kind == gitprovider.Stale {
+		return commits, nil
+	}
+	for i, s := range steps {
+		commits[i] = s.Commit
+	}
+	return commits, err
+}
+
+func has(list []mirror.Commit, id string) bool {
+	return slices.ContainsFunc(list, func(k mirror.Commit) bool { return k.ID == id })
+}
+
+// rewrite builds steps on a commit; see mirror.Mirrors.Chain.
+func (l *landing) rewrite(ctx context.Context, onto string, steps []queue.StepSpec) (built []queue.Step, err error) {
+	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
+		built, err = l.c.mirrors.Chain(ctx, src, onto, l.work.Method, steps)
+		return err
+	})
+	return built, err
+}
