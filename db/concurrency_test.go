@@ -257,3 +257,45 @@ func TestAdoptionHasNoGap(t *testing.T) {
 		}
 	}
 }
+
+// The narrowest moment: a run is written but not committed when its report
+// comes and is put aside. A trigger holds the commit back just there.
+func TestAReportPutAsideDuringTheCommitIsAdopted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const lock = 99
+	_, err := w.SQL().Exec(`
+		CREATE FUNCTION hold_commit() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN PERFORM pg_advisory_xact_lock(99); RETURN NULL; END';
+		CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON runs DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION hold_commit()`)
+	w.must(err)
+	held, err := w.SQL().Conn(t.Context())
+	w.must(err)
+	defer held.Close()
+	_, err = held.ExecContext(t.Context(), `SELECT pg_advisory_lock($1)`, lock)
+	w.must(err)
+	w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, queue.ResyncEnded{}))
+	var deciding sync.WaitGroup
+	deciding.Go(func() {
+		w.update(func(s *queue.Snapshot, _ []queue.Received) queue.Plan {
+			p := unchanged(s)
+			p.Runs = []queue.Run{liveRun("r", 1, "c", "b")}
+			return p
+		})
+	})
+	eventually(t, "the commit is held back", func() bool {
+		return w.count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted`, lock) == 1
+	})
+	w.must(w.Append(t.Context(), w.repo.ID, 0, queue.CheckReported{Commit: "c"}))
+	w.must(w.Route(t.Context(), epoch))
+	if n := w.count(`SELECT count(*) FROM inbox WHERE waits`); n != 1 {
+		t.Errorf("%d reports are put aside", n)
+	}
+	_, err = held.ExecContext(t.Context(), `SELECT pg_advisory_unlock($1)`, lock)
+	w.must(err)
+	deciding.Wait()
+	if got := w.taken()[w.queue.ID]; len(got) != 1 {
+		t.Errorf("the run got %v", got)
+	}
+}

@@ -48,9 +48,15 @@ func withoutNUL(text []byte) []byte {
 	return kept
 }
 
-// clean makes a text acceptable to Postgres, for parameters that are texts.
+// clean makes a text acceptable to Postgres, for parameters that are texts: as
+// encode does it.
 func clean(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
+	return strings.Map(func(r rune) rune {
+		if r == 0 {
+			return -1
+		}
+		return r // U+FFFD for each invalid byte
+	}, s)
 }
 
 // stamp is a time; the zero time is NULL.
