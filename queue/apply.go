@@ -53,9 +53,7 @@ func (d *decision) apply(r Received) {
 	case RunBuilt:
 		d.runBuilt(f)
 	case RunNotBuilt:
-		if run := d.s.Runs[f.Run]; run != nil && run.State == Building {
-			run.NotBuilt = &f
-		}
+		d.runNotBuilt(f)
 	case LandingEnded:
 		if l := d.s.Queue.Landing; l != nil && l.ID == f.Landing && l.Ended == nil {
 			d.landingNow().Ended = &f
@@ -366,6 +364,19 @@ func (d *decision) runBuilt(f RunBuilt) {
 	r.Required, r.RequiredSource, r.DraftPR = f.Required, f.RequiredSource, f.DraftPR
 	r.StartedAt, r.Deadline = d.now, d.now.Add(minutes(d.s.Queue.TestingTimeoutMinutes))
 	r.NotBuilt = nil
+}
+
+// runNotBuilt keeps the end of a build for the verdicts. One that was stopped
+// before may have reached the host all the same: it is taken away again.
+func (d *decision) runNotBuilt(f RunNotBuilt) {
+	r := d.s.Runs[f.Run]
+	switch {
+	case r == nil:
+	case r.State == Building:
+		r.NotBuilt = &f
+	case r.State == Stopped && f.Trouble == TroubleTransient:
+		d.actions = append(d.actions, StopRun{Queue: d.s.Queue.ID, Run: r.ID, Branch: r.Branch})
+	}
 }
 
 func appendNew(list []string, s string) []string {
