@@ -194,6 +194,10 @@ func (d *decision) build(g *Group, r *Run) bool {
 	if !d.due(r.Deadline) {
 		return false
 	}
+	if g.BuildTries+1 >= buildTriesMax {
+		d.notBuilt(g, r, RunNotBuilt{Run: r.ID, Trouble: TroubleTransient, Message: "Nobody told what became of its test branch."})
+		return true
+	}
 	g.BuildTries++
 	r.Deadline = d.now.Add(buildDeadline)
 	d.builds = append(d.builds, d.buildOf(r))
@@ -208,9 +212,7 @@ func (d *decision) notBuilt(g *Group, r *Run, f RunNotBuilt) {
 	switch f.Trouble {
 	case TroubleConflict:
 		d.conflict(g, r, f)
-	case TroubleStale:
-		d.again(g, r, f)
-	case TroubleTransient:
+	case TroubleStale, TroubleTransient:
 		if g.BuildTries+1 < buildTriesMax {
 			d.again(g, r, f)
 			return

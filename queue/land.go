@@ -161,7 +161,7 @@ func (d *decision) landed() bool {
 		return false
 	}
 	l, f := q.Landing, *q.Landing.Ended
-	if f.Trouble == TroubleTransient && len(f.Landed) == 0 {
+	if f.Trouble == TroubleTransient { // whatever is known to have landed, more may have
 		again := d.landingNow()
 		again.Ended = nil
 		again.Retry = d.now.Add(backoff(l.Attempt, 2*time.Second, 5*time.Minute))
@@ -196,6 +196,7 @@ func (d *decision) merged(step LandedStep, f LandingEnded) {
 	if step.Differs != "" {
 		how.why = LandedTreeMismatch
 		how.message = fmt.Sprintf("Landed on %s as %s, but what landed is not what was tested: %s", q.Branch, short(step.Commit), step.Differs)
+		q.Target.Epoch++ // nothing was tested on this
 		q.State = Paused
 		q.StateWhy = fmt.Sprintf("The queue paused itself: #%d landed as something else than what was tested. %s Look at %s, then set the queue running again.", e.Number, step.Differs, short(step.Commit))
 	}
@@ -239,7 +240,7 @@ func (d *decision) stopped(l *Landing, f LandingEnded) {
 	case TroubleConflict:
 		first.Direct = false
 		d.restart(first, LandingConflict, f.Message, Actor{})
-	case TroubleStale, TroubleTransient:
+	case TroubleStale:
 		first.NotBefore = d.now.Add(backoff(l.Attempt, time.Second, time.Minute))
 		d.s.Queue.Target.Doubted = true
 		for _, e := range d.s.members(first) {

@@ -130,6 +130,9 @@ func (c *Checker) innocent(w *World, m queue.Move) error {
 		return nil
 	}
 	r := w.state.Runs[m.Run]
+	if r != nil && w.Judge(r.Commit, "ci") == "success" {
+		return fmt.Errorf("#%d failed though its tree is good", m.PR)
+	}
 	if r == nil || len(r.Members) != 1 {
 		return fmt.Errorf("#%d failed without a run of its own", m.PR)
 	}

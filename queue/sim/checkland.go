@@ -133,8 +133,19 @@ func (c *Checker) loud(w *World) error {
 			return fmt.Errorf("#%d landed as another tree, and the queue is %s", m.PR, q.State)
 		}
 	}
+	for _, m := range w.Moves[c.heard:] {
+		if m.Reason == queue.MergedByHand && w.landedBy(m) {
+			return fmt.Errorf("#%d is called merged by hand, but the queue landed it", m.PR)
+		}
+	}
 	c.heard = len(w.Moves)
 	return nil
+}
+
+func (w *World) landedBy(m queue.Move) bool {
+	return slices.ContainsFunc(w.landed, func(l landing) bool {
+		return slices.ContainsFunc(l.steps, func(s queue.Step) bool { return s.Entry == m.Entry && s.Submission == m.Submission })
+	})
 }
 
 // heads are the pull requests among commits, with the heads that were merged.

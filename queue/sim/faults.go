@@ -57,13 +57,14 @@ func (w *World) notify(f queue.Fact) {
 
 // The fates of an action.
 const (
-	performed     = iota // the first eight of fourteen are
-	late          = iota + 7
-	lateAnswer    // done at once, told later: what is told may be old by then
-	failed        // nobody could do it
-	failedAfter   // done, but whoever did it never heard so
-	vanished      // the job is gone, and nobody will ever tell
-	answeredTwice // the same answer comes again
+	performed       = iota // the first eight of fifteen are
+	late            = iota + 7
+	lateAnswer      // done at once, told later: what is told may be old by then
+	failed          // nobody could do it
+	failedAfter     // done, but whoever did it never heard so
+	lateFailedAfter // both
+	vanished        // the job is gone, and nobody will ever tell
+	answeredTwice   // the same answer comes again
 	actionFates
 )
 
@@ -85,6 +86,11 @@ func (w *World) perform(a queue.Action) {
 	case failedAfter:
 		w.do(a)
 		w.tellAll(w.unknown(a))
+	case lateFailedAfter:
+		w.after(w.Faults.delay("late by"), func() {
+			w.do(a)
+			w.tellAll(w.unknown(a))
+		})
 	case vanished:
 	case answeredTwice:
 		answer := w.do(a)

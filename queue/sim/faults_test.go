@@ -82,3 +82,90 @@ func TestAProofThatCannotLandIsReplacedByTestsOfItsOwn(t *testing.T) {
 	state(t, w, 2, queue.Failed)
 	ok(t, Ended(w))
 }
+
+// The host merges #1, then #2, but does not answer for #2. Nobody merged #2 by
+// hand: the landing is asked for again, and finds it.
+func TestALandingThatStopsWithoutAnAnswerFindsWhatItDid(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Batch, s.BatchingMinSize, s.ChosenLandingMode = true, 2, queue.LandHost
+	w := world(t, s, 2)
+	calls := 0
+	w.Auto, w.Faults = true, &Faults{Draw: func(label string, n int) int {
+		if label == "no answer" {
+			if calls++; calls == 2 {
+				return n - 1
+			}
+		}
+		return 0
+	}}
+	ok(t, w.Advance(time.Hour))
+	for pr := int64(1); pr <= 2; pr++ {
+		if e := w.Entry(pr); e.Reason != queue.MergedByQueue {
+			t.Errorf("#%d ended because of %s, want %s", pr, e.Reason, queue.MergedByQueue)
+		}
+	}
+	ok(t, Ended(w))
+}
+
+// Another tree than the one that was tested lands: the queue stops, loudly, and
+// what was tested on the expected tree is tested again, in both modes.
+func TestALandingOfAnotherTreeStopsTheQueueAndMakesRunsStale(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []queue.Mode{queue.Single, queue.Parallel} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			s := queue.DefaultSettings()
+			s.Concurrency, s.Mode, s.ChosenLandingMode = 2, mode, queue.LandHost
+			w := world(t, s, 2)
+			ok(t, w.Targets(1, []string{"lib"}))
+			ok(t, w.Targets(2, []string{"lib"}))
+			ok(t, w.Settle())
+			w.Faults = during("another tree", 99)
+			two := w.RunOf(2)
+			w.Report(w.RunOf(1).Commit, "ci", "success")
+			ok(t, w.Settle())
+			w.Faults = nil
+			if q := w.state.Queue; q.State != queue.Paused || q.StateWhy == "" {
+				t.Errorf("the queue is %s (%q), want paused with the reason", q.State, q.StateWhy)
+			}
+			if e := w.Entry(1); e.Reason != queue.LandedTreeMismatch {
+				t.Errorf("#1 ended because of %s", e.Reason)
+			}
+			w.Report(two.Commit, "ci", "success")
+			ok(t, w.Settle())
+			state(t, w, 2, queue.Pending)
+			running := queue.Running
+			w.Set(queue.Change{State: &running})
+			w.Auto = true
+			ok(t, w.Advance(time.Hour))
+			state(t, w, 2, queue.Merged)
+			ok(t, Ended(w))
+		})
+	}
+}
+
+// A builder that never tells and one that always says that the world moved are
+// given up after a while: nobody waits for ever.
+func TestABuildThatNeverSucceedsEndsAfterAWhile(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	w.Faults = during("build_runs", vanished)
+	ok(t, w.Advance(10*time.Hour))
+	state(t, w, 1, queue.Failed)
+	if e := w.Entry(1); e.Reason != queue.StartRetriesExhausted {
+		t.Errorf("#1 ended because of %s", e.Reason)
+	}
+}
+
+// A build that is no longer wanted pushes its branch after all, and nobody hears
+// that it did. The branch is removed.
+func TestABranchPushedTooLateIsRemoved(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	w.Faults = during("build_runs", lateFailedAfter)
+	ok(t, w.Settle())
+	w.Cancel(1, "alice")
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}

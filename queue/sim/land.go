@@ -111,7 +111,10 @@ func (l *lander) steps() {
 		if l.a.Mode == queue.LandHost && len(l.ended.Landed) > 0 && l.halfWay(s) {
 			return
 		}
-		at, ok := host.land(s.PR, s.Head, host.branches[l.a.Branch])
+		at, ok := s.Commit, true
+		if tested := host.commits[s.Commit]; l.a.Mode == queue.LandHost || tested == nil || tested.parents[0] != host.branches[l.a.Branch] {
+			at, ok = host.land(s.PR, s.Head, host.branches[l.a.Branch]) // written once more, or by the host
+		}
 		if !ok {
 			l.stop(queue.TroubleConflict, s.Entry, fmt.Sprintf("#%d no longer merges.", s.PR))
 			return
@@ -121,12 +124,16 @@ func (l *lander) steps() {
 			at = host.commit(odd, s.PR, host.commits[at].parents...)
 		}
 		host.branches[l.a.Branch] = at
-		l.done(s, at)
 		l.new = append(l.new, s.Step)
 		p := host.pulls[s.PR]
 		p.Open, p.Merged = false, l.a.Mode == queue.LandHost || l.a.Method == queue.MergeCommit // else closed by us
 		p.touch(l.w.Now)
 		l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+		if l.a.Mode == queue.LandHost && l.w.Faults.draw("no answer", 20) > 18 { // nobody knows that it landed
+			l.stop(queue.TroubleTransient, "", "The host does not answer.")
+			return
+		}
+		l.done(s, at)
 	}
 }
 
