@@ -45,9 +45,8 @@ func TestFindsRepositoriesAndInstallations(t *testing.T) {
 			t.Errorf("%v: %v", name, err)
 		}
 	}
-	for i := range 101 {
-		w.must(w.CreateRepo(w.ctx, githubsim.NewRepo{Owner: "big", Name: fmt.Sprint("r", i)}))
-	}
+	w.must(w.CreateRepo(w.ctx, githubsim.NewRepo{Owner: "big", Name: "one"}))
+	w.must(w.CreateRepo(w.ctx, githubsim.NewRepo{Owner: "big", Name: "two"}))
 	all, err := w.c.Installations(w.ctx)
 	w.must(err)
 	n := map[string]int{}
@@ -57,8 +56,41 @@ func TestFindsRepositoriesAndInstallations(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if n["acme"] != 1 || n["big"] != 101 {
+	if n["acme"] != 1 || n["big"] != 2 {
 		t.Errorf("%v", n)
+	}
+}
+
+// BC-74: a list is read to its last page, and a host whose pages go in circles
+// is no reason to read for ever.
+func TestListsAreReadToTheLastPage(t *testing.T) {
+	t.Parallel()
+	next := map[string]string{"1": "2", "2": "3", "3": ""}
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/access_tokens") {
+			w.WriteHeader(201)
+			fmt.Fprintf(w, `{"token":"ghs_x","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339))
+			return
+		}
+		page := r.URL.Query().Get("page")
+		if after := next[page]; after != "" {
+			w.Header().Set("Link", fmt.Sprintf(`<%s%s?per_page=100&page=%s>; rel="next"`, server.URL, r.URL.Path, after))
+		}
+		fmt.Fprintf(w, `{"total_count":3,"repositories":[{"id":%s,"name":"r%s","owner":{"login":"big"}}]}`, page, page)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(Config{AppID: 1, PrivateKey: testKey(), APIURL: server.URL, DataDir: t.TempDir(), Limits: Unlimited})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repos, err := c.repositories(t.Context(), c.installation(5))
+	if err != nil || len(repos) != 3 || repos[2].Name != "r3" {
+		t.Errorf("%+v %v", repos, err)
+	}
+	next["3"] = "1"
+	if _, err := c.repositories(t.Context(), c.installation(6)); err == nil {
+		t.Error("went in circles without an error")
 	}
 }
 

@@ -39,7 +39,7 @@ var testKey = sync.OnceValue(func() []byte {
 func newWorld(t *testing.T, tweak ...func(*githubsim.NewRepo)) *world {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the machine may be busy
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, calls: map[string]int{}}
 	var err error
