@@ -142,15 +142,15 @@ func TestForgottenTokensTakeNoMemory(t *testing.T) {
 	l := newLimits(100, 200)
 	now := time.Unix(1_800_000_000, 0)
 	for id := range int64(1000) {
-		l.take(id, now)
+		l.take(caller{token: id}, now)
 	}
-	l.take(7, now.Add(2*time.Minute))
+	l.take(caller{token: 7}, now.Add(2*time.Minute))
 	if n := len(l.of); n != 1 {
 		t.Errorf("%d tokens remembered, want 1", n)
 	}
 	unlimited := newLimits(-1, 1)
 	for range 1000 {
-		if unlimited.take(1, now) != 0 {
+		if unlimited.take(caller{token: 1}, now) != 0 {
 			t.Fatal("a negative rate limits")
 		}
 	}

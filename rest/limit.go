@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limits holds each token to its rate. What a token did not use for so long
+// limits holds each caller to its rate. What a caller did not use for so long
 // that it may do everything again is forgotten.
 type limits struct {
 	perSecond rate.Limit
@@ -15,8 +15,15 @@ type limits struct {
 	forget    time.Duration
 
 	mu    sync.Mutex // held for a map access only
-	of    map[int64]*allowance
+	of    map[caller]*allowance
 	swept time.Time
+}
+
+// caller is whose requests are counted together: those of a token, or those
+// without one that come from the same address.
+type caller struct {
+	token   int64
+	address string
 }
 
 type allowance struct {
@@ -24,10 +31,10 @@ type allowance struct {
 	used time.Time
 }
 
-// newLimits allows each token perSecond requests a second, burst at once.
+// newLimits allows each caller perSecond requests a second, burst at once.
 // perSecond < 0 sets no limit.
 func newLimits(perSecond float64, burst int) *limits {
-	l := &limits{perSecond: rate.Limit(perSecond), burst: burst, forget: time.Minute, of: map[int64]*allowance{}}
+	l := &limits{perSecond: rate.Limit(perSecond), burst: burst, forget: time.Minute, of: map[caller]*allowance{}}
 	if perSecond < 0 {
 		l.perSecond = rate.Inf
 	} else {
@@ -36,10 +43,10 @@ func newLimits(perSecond float64, burst int) *limits {
 	return l
 }
 
-// take is 0 when a request of the token may go on now, else how long until
+// take is 0 when a request of the caller may go on now, else how long until
 // one may.
-func (l *limits) take(token int64, now time.Time) time.Duration {
-	reservation := l.find(token, now).ReserveN(now, 1)
+func (l *limits) take(who caller, now time.Time) time.Duration {
+	reservation := l.find(who, now).ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > 0 {
 		reservation.CancelAt(now) // a refused request costs nothing
@@ -47,7 +54,7 @@ func (l *limits) take(token int64, now time.Time) time.Duration {
 	return wait
 }
 
-func (l *limits) find(token int64, now time.Time) *allowance {
+func (l *limits) find(who caller, now time.Time) *allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.swept) > time.Minute {
@@ -58,10 +65,10 @@ func (l *limits) find(token int64, now time.Time) *allowance {
 		}
 		l.swept = now
 	}
-	a := l.of[token]
+	a := l.of[who]
 	if a == nil {
 		a = &allowance{Limiter: rate.NewLimiter(l.perSecond, l.burst)}
-		l.of[token] = a
+		l.of[who] = a
 	}
 	a.used = now
 	return a

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	"signalbox/account"
@@ -12,35 +13,52 @@ import (
 type route struct {
 	method string
 	path   string
-	scope  account.Scope // what the token must allow
+	// scope is what the token must allow. "": the route is for everybody,
+	// and a token is not even looked at.
+	scope  account.Scope
 	handle handler
+	// open reports whether a request that brings no token may go on all the
+	// same. Its call has no organisation then (call.anonymous), and the
+	// handler alone decides what such a caller may do. nil: never.
+	open func(http.Header) bool
 }
 
 // handler decodes, validates, calls and answers. What it returns is encoded
-// as JSON with status 200; an error that is no failure is a 500.
+// as JSON with status 200, unless it is a document; an error that is no
+// failure is a 500.
 type handler func(ctx context.Context, c *call) (any, error)
+
+// document is an answer that is not encoded as JSON.
+type document struct {
+	kind string // content type, exactly as it is sent
+	body []byte
+}
 
 // call is a request that has passed everything that all requests must.
 type call struct {
-	org    account.Organization
+	org    account.Organization // of the token; zero when anonymous
 	header http.Header
-	body   []byte // nil for a GET
+	query  url.Values // of a GET; nil otherwise
+	body   []byte     // nil for a GET
 	now    time.Time
 }
+
+// anonymous reports whether the request brought no token.
+func (c *call) anonymous() bool { return c.org.ID == 0 }
 
 // routes is every endpoint of the API.
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/createQueue", account.Admin, a.createQueue},
-		{http.MethodPost, "/v1/deleteQueue", account.Admin, a.deleteQueue},
-		{http.MethodPost, "/v1/getQueue", account.Read, a.getQueue},
-		{http.MethodPost, "/v1/updateQueue", account.Admin, a.updateQueue},
+		{method: http.MethodPost, path: "/v1/createQueue", scope: account.Admin, handle: a.createQueue},
+		{method: http.MethodPost, path: "/v1/deleteQueue", scope: account.Admin, handle: a.deleteQueue},
+		{method: http.MethodPost, path: "/v1/getQueue", scope: account.Read, handle: a.getQueue},
+		{method: http.MethodPost, path: "/v1/updateQueue", scope: account.Admin, handle: a.updateQueue},
 
-		{http.MethodPost, "/v1/submitPullRequest", account.Submit, a.submitPullRequest},
-		{http.MethodPost, "/v1/cancelPullRequest", account.Submit, a.cancelPullRequest},
-		{http.MethodPost, "/v1/restartTestsOnPullRequest", account.Submit, a.restartTestsOnPullRequest},
-		{http.MethodPost, "/v1/getSubmittedPullRequest", account.Read, a.getSubmittedPullRequest},
+		{method: http.MethodPost, path: "/v1/submitPullRequest", scope: account.Submit, handle: a.submitPullRequest},
+		{method: http.MethodPost, path: "/v1/cancelPullRequest", scope: account.Submit, handle: a.cancelPullRequest},
+		{method: http.MethodPost, path: "/v1/restartTestsOnPullRequest", scope: account.Submit, handle: a.restartTestsOnPullRequest},
+		{method: http.MethodPost, path: "/v1/getSubmittedPullRequest", scope: account.Read, handle: a.getSubmittedPullRequest},
 
-		{http.MethodPost, "/v1/getMergeQueueTestingDetails", account.Read, a.getMergeQueueTestingDetails},
+		{method: http.MethodPost, path: "/v1/getMergeQueueTestingDetails", scope: account.Read, handle: a.getMergeQueueTestingDetails},
 	}
 }

@@ -10,11 +10,14 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -124,30 +127,60 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, err
 	// Whole microseconds, which is what the database keeps: a time that came
 	// back from it must still equal the one that was sent.
 	c := &call{header: r.Header, now: a.now().UTC().Truncate(time.Microsecond)}
-	token, err := a.token(r, c.now)
-	if err != nil {
-		return nil, err
-	}
-	c.org = token.Org
-	if x, ok := w.(*exchange); ok {
-		x.org, x.token = token.Org.Slug, token.ID
-	}
-	if wait := a.limits.take(token.ID, c.now); wait > 0 {
-		return nil, &failure{status: http.StatusTooManyRequests, code: CodeRateLimited, retry: wait,
-			message: "This token has sent too many requests. Wait as long as Retry-After says."}
-	}
-	if !token.Scope.Allows(rt.scope) {
-		return nil, &failure{status: http.StatusForbidden, code: CodeScopeMissing,
-			message: fmt.Sprintf("This token has the scope %s; %s needs %s.", token.Scope, rt.path, rt.scope)}
-	}
-	if rt.method != http.MethodGet {
-		if c.body, err = readJSON(w, r); err != nil {
+	if rt.scope != "" {
+		if err := a.admit(w, r, rt, c); err != nil {
 			return nil, err
 		}
+	}
+	var err error
+	if rt.method == http.MethodGet {
+		c.query, err = readQuery(r)
+	} else {
+		c.body, err = readJSON(w, r)
+	}
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
 	defer cancel()
 	return rt.handle(ctx, c)
+}
+
+// admit finds out who calls and whether they may.
+func (a *API) admit(w http.ResponseWriter, r *http.Request, rt route, c *call) error {
+	var token account.Token
+	who := caller{}
+	open := r.Header.Get(headerToken) == "" && rt.open != nil && rt.open(r.Header)
+	if open {
+		who.address = addressOf(r)
+	} else {
+		var err error
+		if token, err = a.token(r, c.now); err != nil {
+			return err
+		}
+		c.org, who.token = token.Org, token.ID
+		if x, ok := w.(*exchange); ok {
+			x.org, x.token = token.Org.Slug, token.ID
+		}
+	}
+	if wait := a.limits.take(who, c.now); wait > 0 {
+		return &failure{status: http.StatusTooManyRequests, code: CodeRateLimited, retry: wait,
+			message: "This caller has sent too many requests. Wait as long as Retry-After says."}
+	}
+	if !open && !token.Scope.Allows(rt.scope) {
+		return &failure{status: http.StatusForbidden, code: CodeScopeMissing,
+			message: fmt.Sprintf("This token has the scope %s; %s needs %s.", token.Scope, rt.path, rt.scope)}
+	}
+	return nil
+}
+
+// addressOf is where a request came from, without the port. Behind a proxy
+// it is the proxy's: what a header says of the caller anybody can write.
+func addressOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
 }
 
 // token finds the caller's token. It stands in one header and nowhere else.
@@ -196,21 +229,46 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// reply encodes a result. The encoding is finished before the first byte is
+// readQuery reads the parameters of a GET. A query is as hostile as a body:
+// what could not be stored or compared is refused here.
+func readQuery(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, invalidRequest("The query of the URL is not encoded as a query must be.")
+	}
+	for name, values := range query {
+		for _, text := range append(values, name) {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+				return nil, invalidRequest("The query of the URL must be valid UTF-8 without NUL characters.")
+			}
+		}
+	}
+	return query, nil
+}
+
+// reply sends a result. A document goes out as it is, all else is encoded. The encoding is finished before the first byte is
 // sent, so that what cannot be encoded is still a clean 500.
 func reply(w http.ResponseWriter, status int, result any) error {
+	if d, ok := result.(document); ok {
+		send(w, status, d)
+		return nil
+	}
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(result); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	send(w, status, document{"application/json; charset=utf-8", body.Bytes()})
+	return nil
+}
+
+func send(w http.ResponseWriter, status int, d document) {
+	w.Header().Set("Content-Type", d.kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(d.body)))
 	w.WriteHeader(status)
 	// An error here means that the caller has gone; there is nobody to tell.
-	_, _ = w.Write(body.Bytes())
-	return nil
+	_, _ = w.Write(d.body)
 }
 
 // errorBody is the shape of every error.
