@@ -213,6 +213,8 @@ func (d *decision) see(e *Entry, f PullRequestSeen) {
 	}
 	if f.Head != e.Head || f.Base != e.Base {
 		e.Mergeability, e.MergeabilityWhy, e.Doubted = MergeabilityUnspecified, "", true
+	} else if f.Draft != e.Draft || f.Open != e.Open { // hosts judge drafts and what is closed otherwise
+		e.Doubted = true
 	}
 	e.PullRequest = f.PullRequest
 	if e.State == NotReady && e.BoundHead != f.Head { // a push before admission only rebinds

@@ -198,6 +198,9 @@ func (h *host) mergeability(number int64) queue.MergeabilitySeen {
 	if h.blocked[number] {
 		m.Value, m.Why = queue.NotMergeable, "A review is missing."
 	}
+	if p.Draft {
+		m.Value, m.Why = queue.NotMergeable, "The pull request is a draft."
+	}
 	if base, ok := h.branches[p.Base]; ok && p.Open {
 		if _, ok := h.land(number, p.Head, base); !ok {
 			m.Value, m.Why = queue.NotMergeable, "It conflicts with "+p.Base+"."
