@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-github/v60/github"
 
@@ -41,7 +43,17 @@ func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, number int64
 			m.Value, m.Why = queue.NotMergeable, strings.Join(words, "; ")
 		}
 	}
+	m.Why = asSentence(m.Why)
 	return seen, m, nil
+}
+
+// asSentence makes a sentence of what stands between a pull request and its base.
+func asSentence(words string) string {
+	first, size := utf8.DecodeRuneInString(words)
+	if size == 0 {
+		return ""
+	}
+	return string(unicode.ToUpper(first)) + words[size:] + "."
 }
 
 // hostsWord reads the host's own verdict. Unspecified stands for "blocked":
