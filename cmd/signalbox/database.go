@@ -28,8 +28,9 @@ type database struct {
 const connectTimeout = 15 * time.Second
 
 // openDatabase connects to the database that the settings name, or starts a
-// private Postgres in the data directory. The caller closes it.
-func openDatabase(ctx context.Context, cfg storageConfig, log *slog.Logger) (_ *database, err error) {
+// private Postgres in the data directory. The caller closes it. now is its
+// clock; nil is the clock on the wall.
+func openDatabase(ctx context.Context, cfg storageConfig, now func() time.Time, log *slog.Logger) (_ *database, err error) {
 	d := &database{url: cfg.databaseURL}
 	if d.url == "" {
 		if err := d.start(ctx, cfg.dataDir, log); err != nil {
@@ -38,7 +39,7 @@ func openDatabase(ctx context.Context, cfg storageConfig, log *slog.Logger) (_ *
 	}
 	connect, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Log: log, MaxOpen: cfg.connections})
+	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Now: now, Log: log, MaxOpen: cfg.connections})
 	if err != nil {
 		err = fmt.Errorf("the database cannot be used: %w. Check that Postgres runs and that DATABASE_URL is right", err)
 		return nil, errors.Join(err, d.Close())

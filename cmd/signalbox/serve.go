@@ -35,7 +35,7 @@ type addresses struct {
 //	database ─ migrate ─ listen ─ jobs ─ engine ─ what was missed ─ ready
 func serve(ctx context.Context, cfg config, r replacements, ready func(addresses)) (err error) {
 	log := cfg.log
-	d, err := openDatabase(ctx, cfg.storageConfig, log)
+	d, err := openDatabase(ctx, cfg.storageConfig, r.now(), log)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,15 @@ type service struct {
 type replacements struct {
 	clock engine.Clock
 	moved func(queue.Move) // hears of each move
+	store engine.Store     // what the engine works on; nil is the database
+}
+
+// now is the clock of the replacements; nil is the clock on the wall.
+func (r replacements) now() func() time.Time {
+	if r.clock == nil {
+		return nil
+	}
+	return r.clock.Now
 }
 
 // newService takes the addresses, makes the parts and connects them. Nothing
@@ -77,8 +86,12 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	if err != nil {
 		return s, err
 	}
+	var store engine.Store = d.DB
+	if r.store != nil {
+		store = r.store
+	}
 	s.engine, err = engine.New(engine.Config{
-		Store: d.DB, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
+		Store: store, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
 		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Hooks: s.metrics.engineHooks(r.moved),
 	})
 	if err != nil {

@@ -198,7 +198,7 @@ func (s storage) with(ctx context.Context, l logging, c console, f func(*db.DB) 
 	if err := errors.Join(logErr, err); err != nil {
 		return err
 	}
-	d, err := openDatabase(ctx, cfg, log)
+	d, err := openDatabase(ctx, cfg, nil, log)
 	if err != nil {
 		return err
 	}
