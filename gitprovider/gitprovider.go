@@ -31,6 +31,10 @@ type Reader interface {
 	// the host's word and our own reading of its rules. A host that is still
 	// computing answers MergeabilityInProgress without waiting.
 	Mergeability(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error)
+	// Direct reads whether a pull request's head contains the head of a
+	// branch with every required status passed on it: those named, else the
+	// repository's own. Its answer has Target "" where it is not so.
+	Direct(ctx context.Context, repo queue.Repo, number int64, branch string, required []string) (queue.DirectSeen, error)
 	// Target reads the head of a branch. Gone: there is no such branch.
 	Target(ctx context.Context, repo queue.Repo, branch string) (commit, tree string, err error)
 	// Checks reads every report on a commit, check runs and statuses, all pages.

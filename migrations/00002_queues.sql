@@ -1,9 +1,5 @@
 -- What a queue is made of. Each of these rows is written only by the one
 -- transaction that holds the lock of its queue's row.
---
--- The impacted targets of a pull request will be a table of their own, keyed
--- by repository, pull request and head commit: they may come before the
--- submission, and they belong to a commit, not to an entry.
 
 -- +goose Up
 CREATE TABLE queues (
@@ -119,8 +115,7 @@ CREATE TABLE entries (
     admitted_at        timestamptz,
     state_changed_at   timestamptz NOT NULL,
 
-    targets            bigint NOT NULL, -- impacted targets known for head; 0 = none
-    bound_targets      bigint NOT NULL,
+    bound_targets      bigint NOT NULL, -- impacted targets that count for the group; 0 = none
     group_id           bigint NOT NULL, -- 0 = in none
     cancel             jsonb,
     restart            jsonb,
@@ -159,6 +154,7 @@ CREATE TABLE groups (
     build_tries bigint NOT NULL,
     not_before  timestamptz,
     proof       bigint NOT NULL,
+    land_tries  bigint NOT NULL,
     one_by_one  boolean NOT NULL,
     direct      boolean NOT NULL, -- lands without a run
     urgent      boolean NOT NULL,

@@ -92,7 +92,7 @@ func (d *decision) proven(groups []*Group) bool {
 // groups before it tested, then its own, built and landed in the same way.
 func (d *decision) landsWith(groups []*Group, g *Group, r *Run) bool {
 	rest, current := d.unlanded(r)
-	if !current || !sameSteps(rest, append(d.steps(groups...), d.steps(g)...)) {
+	if !current || !d.isChain(rest, append(groups[:len(groups):len(groups)], g)...) {
 		return false
 	}
 	at := 0
@@ -241,7 +241,8 @@ func (d *decision) stopped(l *Landing, f LandingEnded) {
 		first.Direct = false
 		d.restart(first, LandingConflict, f.Message, Actor{})
 	case TroubleStale:
-		first.NotBefore = d.now.Add(backoff(l.Attempt, time.Second, time.Minute))
+		first.LandTries++
+		first.NotBefore = d.now.Add(backoff(first.LandTries, time.Second, 5*time.Minute))
 		d.s.Queue.Target.Doubted = true
 		for _, e := range d.s.members(first) {
 			e.Doubted = true

@@ -245,6 +245,8 @@ type Group struct {
 	// Proof is the group whose passed run proves this one too, because it
 	// includes it (optimistic merging); 0 = its own run does.
 	Proof GroupID
+	// LandTries counts landings of this group that the world's changes stopped.
+	LandTries int
 	// OneByOne: land this group without those behind it, because a joint
 	// landing was refused without naming anybody.
 	OneByOne bool

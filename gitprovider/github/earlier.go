@@ -39,7 +39,7 @@ func (l *landing) already(ctx context.Context) error {
 			break
 		}
 		last = at
-		l.landed(ctx, s, gained[at].ID, gained[at].Tree, s.Tree)
+		l.landed(ctx, s, gained[at].ID, gained[at].Tree, l.stated(s))
 	}
 	if l.left() > 0 && last < len(gained)-1 {
 		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))

@@ -57,15 +57,13 @@ func (l *landing) host(ctx context.Context) error {
 
 // expected are the trees that the remaining steps shall have on the target:
 // the tested ones, after a look whether the host's merges can give them at
-// all; computed where the step states none, because others landed in between.
+// all; those of merges that we compute, where others landed in between.
 func (l *landing) expected(ctx context.Context) ([]string, error) {
 	trees := make([]string, l.left())
-	compute := false
 	for i, s := range l.rest() {
-		trees[i] = s.Tree
-		compute = compute || s.Tree == ""
+		trees[i] = l.stated(s)
 	}
-	if !compute {
+	if !l.work.Recompute {
 		stand, _, err := l.stand(ctx)
 		if err != nil || stand || len(l.end.Landed) > 0 {
 			return trees, err
@@ -83,7 +81,7 @@ func (l *landing) expected(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for i, s := range l.rest() {
-		if s.Tree != "" && steps[i].Tree != s.Tree {
+		if want := l.stated(s); want != "" && steps[i].Tree != want {
 			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
 			return nil, nil
 		}

@@ -127,6 +127,15 @@ func (l *landing) landed(ctx context.Context, s queue.StepSpec, commit, tree, ex
 	l.end.Landed = append(l.end.Landed, step)
 }
 
+// stated is the tree that a step shall have as tested, "" where only a merge
+// on the target can tell.
+func (l *landing) stated(s queue.StepSpec) string {
+	if l.work.Recompute {
+		return ""
+	}
+	return s.Tree
+}
+
 // differs says in words how a landed tree is not the tested one.
 func (l *landing) differs(ctx context.Context, s queue.StepSpec, tree, expected string) string {
 	text := fmt.Sprintf("pull request %d landed with tree %.10s; tested was %.10s", s.PR, tree, expected)
@@ -193,7 +202,7 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 		case len(lacks.words) > 0:
 			l.stop(queue.TroubleDenied, s.Entry, why)
 		case len(lacks.pending) > 0:
-			l.stop(queue.TroubleTransient, s.Entry, why)
+			l.stop(queue.TroubleStale, s.Entry, why) // it waits in the line, not in flight
 		}
 	}
 	return nil

@@ -181,36 +181,20 @@ func (b *builder) not(made Made, run queue.BuildRun, trouble queue.Trouble, entr
 	return made
 }
 
-// base is the commit that a chain begins on. The target may stand there, or
-// on a commit of the chain, or on one with the very tree of a step (the host
-// lands with commits of its own); anything else is somebody else's work.
+// base is the commit that a chain begins on: the one that is stated, wherever
+// the target is by now (a bisection stays on an old one), else the target's head.
 func (b *builder) base(ctx context.Context, run queue.BuildRun) (at tip, stale string, err error) {
 	head := b.heads.branches[run.Target]
 	if head == "" {
 		return tip{}, "the branch " + run.Target + " does not exist", nil
 	}
-	target, err := b.commit(ctx, head)
-	if err != nil {
-		return tip{}, "", err
-	}
-	if run.Base.Commit == "" || run.Base.Commit == head {
-		return target.tip(), "", nil
-	}
 	if slices.Contains(b.gone, run.Base.Commit) {
 		return tip{}, "the commit that the run begins on is gone from the host", nil
 	}
-	landed := slices.ContainsFunc(run.Chain, func(s queue.StepSpec) bool {
-		return s.Commit == head || s.Tree != "" && s.Tree == target.Tree
-	})
-	if landed {
-		if landed, err = b.contains(ctx, head, run.Base.Commit); err != nil {
-			return tip{}, "", err
-		}
+	if run.Base.Commit != "" {
+		head = run.Base.Commit
 	}
-	if !landed {
-		return tip{}, fmt.Sprintf("%s has moved to %.10s", run.Target, head), nil
-	}
-	base, err := b.commit(ctx, run.Base.Commit)
+	base, err := b.commit(ctx, head)
 	return base.tip(), "", err
 }
 

@@ -98,7 +98,15 @@ func (e *Engine) refreshPR() deed[queue.RefreshPR] {
 				return nil, err
 			}
 			seen.Read = true
-			return []queue.Fact{seen, mergeability}, nil
+			facts := []queue.Fact{seen, mergeability}
+			if a.Direct {
+				direct, err := e.host.Direct(ctx, at.repo, a.PR, a.Branch, a.RequiredStatuses)
+				if err != nil {
+					return nil, err
+				}
+				facts = append(facts, direct)
+			}
+			return facts, nil
 		},
 		failed: func(a queue.RefreshPR, f failure) []queue.Fact {
 			return []queue.Fact{queue.RefreshEnded{PR: a.PR, Gone: f.kind == gitprovider.Gone, Message: f.message}}

@@ -111,6 +111,19 @@ func (w *world) Mergeability(_ context.Context, _ queue.Repo, number int64) (que
 	return queue.PullRequestSeen{PullRequest: *pr, Read: true}, queue.MergeabilitySeen{PR: number, Head: pr.Head, Value: w.ready[number]}, nil
 }
 
+func (w *world) Direct(_ context.Context, _ queue.Repo, number int64, branch string, _ []string) (queue.DirectSeen, error) {
+	if _, err := w.begin("Direct"); err != nil {
+		return queue.DirectSeen{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pr, ok := w.prs[number]
+	if !ok {
+		return queue.DirectSeen{}, errGone
+	}
+	return queue.DirectSeen{PR: number, Head: pr.Head, Target: w.heads[branch]}, nil
+}
+
 func (w *world) Target(_ context.Context, _ queue.Repo, branch string) (string, string, error) {
 	if _, err := w.begin("Target"); err != nil {
 		return "", "", err
