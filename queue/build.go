@@ -106,6 +106,7 @@ func (d *decision) conflictUndecided(e *Entry) bool {
 func (d *decision) group(place int, members ...*Entry) *Group {
 	q := &d.s.Queue
 	q.Groups++
+	d.lineChanged()
 	g := &Group{ID: GroupID(q.Groups), FormedAt: d.now}
 	for _, e := range members {
 		g.Members = append(g.Members, e.ID)

@@ -36,6 +36,8 @@ type decision struct {
 	gone    []GroupID
 	answers map[int64]Answer
 	wake    time.Time
+	// lanes remembers who is ahead of whom until the line changes.
+	lanes map[GroupID][]*Group
 }
 
 func begin(s *Snapshot, now time.Time) *decision {

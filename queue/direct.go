@@ -12,15 +12,15 @@ func (d *decision) direct() *Entry {
 	if q.DirectMergeMode != DirectMergeAlways || !q.State.Lands() {
 		return nil
 	}
-	var before []*Entry
+	var before crowd
 	for _, g := range d.s.line() {
-		before = append(before, d.s.members(g)...)
+		d.join(&before, d.s.members(g)...)
 	}
 	for _, e := range d.s.sorted((*Entry).Free) {
-		if e.Direct == q.Target.Commit && e.Direct != "" && !d.overlapsAny(e, before) && !d.conflictUndecided(e) {
+		if e.Direct == q.Target.Commit && e.Direct != "" && !d.meets(&before, e) && !d.conflictUndecided(e) {
 			return e
 		}
-		before = append(before, e)
+		d.join(&before, e)
 	}
 	return nil
 }

@@ -8,10 +8,10 @@ package queue
 // batches. Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
 	free := d.s.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
-	var waiting []*Entry
+	var waiting crowd
 	for i, e := range free {
-		if d.overlapsAny(e, waiting) {
-			waiting = append(waiting, e)
+		if d.meets(&waiting, e) {
+			d.join(&waiting, e)
 			continue
 		}
 		batch, closed := free[i:i+1:i+1], true
@@ -19,14 +19,14 @@ func (d *decision) form() []*Entry {
 			batch, closed = d.batch(free[i:])
 		}
 		if !d.built(d.aheadOf(batch)) {
-			waiting = append(waiting, batch...)
+			d.join(&waiting, batch...)
 			continue
 		}
 		full := int64(len(batch)) >= d.s.Queue.BatchingMinSize
 		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
 			return batch
 		}
-		waiting = append(waiting, batch...)
+		d.join(&waiting, batch...)
 	}
 	return nil
 }
@@ -41,16 +41,19 @@ func (d *decision) batched(e *Entry) bool {
 // can grow no more, because an entry that goes alone stands behind it.
 func (d *decision) batch(free []*Entry) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
+	var c crowd
+	d.join(&c, free[0])
 	for _, e := range free[1:] {
 		if int64(len(batch)) >= d.s.Queue.BatchingMinSize {
 			break
 		}
-		if !d.overlapsAny(e, batch) {
+		if !d.meets(&c, e) {
 			continue
 		}
 		if !d.batched(e) {
 			return batch, true
 		}
+		d.join(&c, e)
 		batch = append(batch, e)
 	}
 	return batch, false

@@ -86,6 +86,7 @@ func (d *decision) end(e *Entry, l ending) {
 // sees by itself.
 func (d *decision) leaveGroup(e *Entry) {
 	g := d.s.Groups[e.Group]
+	d.lineChanged()
 	e.Group, e.BoundTargets = 0, 0
 	if g == nil {
 		return
@@ -100,6 +101,7 @@ func (d *decision) leaveGroup(e *Entry) {
 // dissolve ends a group; its entries are where the caller put them.
 func (d *decision) dissolve(g *Group) {
 	d.discard(g)
+	d.lineChanged()
 	d.s.Line = slices.DeleteFunc(d.s.Line, func(id GroupID) bool { return id == g.ID })
 	d.s.Parts = slices.DeleteFunc(d.s.Parts, func(id GroupID) bool { return id == g.ID })
 	delete(d.s.Groups, g.ID)

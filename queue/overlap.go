@@ -61,34 +61,83 @@ func (d *decision) targetsOf(e *Entry) TargetSet {
 	return Everything
 }
 
-// entriesOverlap is the mode of the queue, and all that it means: in single
-// mode the order of any two entries matters, in parallel mode that of those
-// that share a target.
-func (d *decision) entriesOverlap(a, b *Entry) bool {
-	return d.s.Queue.Mode == Single || d.targetsOf(a).Overlaps(d.targetsOf(b))
+// crowd is a set of entries of which somebody asks whether he overlaps any: an
+// index by target, so that the answer costs as much as he has targets, however
+// many there are in the crowd.
+type crowd struct {
+	anybody    bool
+	everything bool // somebody's set is everything
+	targets    map[uint64]struct{}
+	large      []TargetSet // not worth indexing for one decision
 }
 
-// overlap reports whether the order of two groups matters.
-func (d *decision) overlap(a, b *Group) bool {
-	if d.s.Queue.Mode == Single {
-		return true
-	}
-	for _, x := range d.s.members(a) {
-		if d.overlapsAny(x, d.s.members(b)) {
-			return true
+// indexedTargets is the size up to which a set is indexed.
+const indexedTargets = 1000
+
+func (c *crowd) add(s TargetSet) {
+	c.anybody = true
+	switch {
+	case s.All:
+		c.everything = true
+	case len(s.Hashes) > indexedTargets:
+		c.large = append(c.large, s)
+	default:
+		if c.targets == nil {
+			c.targets = map[uint64]struct{}{}
+		}
+		for _, h := range s.Hashes {
+			c.targets[h] = struct{}{}
 		}
 	}
-	return false
 }
 
-func (d *decision) overlapsAny(e *Entry, others []*Entry) bool {
-	return slices.ContainsFunc(others, func(o *Entry) bool { return d.entriesOverlap(e, o) })
+func (c *crowd) meets(s TargetSet) bool {
+	if !c.anybody || c.everything || s.All {
+		return c.anybody
+	}
+	if len(s.Hashes) > indexedTargets {
+		for h := range c.targets {
+			if _, found := slices.BinarySearch(s.Hashes, h); found {
+				return true
+			}
+		}
+	} else {
+		for _, h := range s.Hashes {
+			if _, found := c.targets[h]; found {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(c.large, s.Overlaps)
+}
+
+// join adds entries to a crowd, meets asks whether any of them overlaps it. The
+// mode of a queue is decided here, and it is all that it means: in single mode
+// the order of any two entries matters, in parallel mode that of those that
+// share a target.
+func (d *decision) join(c *crowd, entries ...*Entry) {
+	for _, e := range entries {
+		if d.s.Queue.Mode == Single {
+			c.add(Everything)
+		} else {
+			c.add(d.targetsOf(e))
+		}
+	}
+}
+
+func (d *decision) meets(c *crowd, entries ...*Entry) bool {
+	return slices.ContainsFunc(entries, func(e *Entry) bool {
+		return c.everything || c.anybody && c.meets(d.targetsOf(e))
+	})
 }
 
 // ahead are the groups of the line that come before g and that it must be
 // tested on top of, in line order: those it overlaps, those they overlap, and
 // so on.
 func (d *decision) ahead(g *Group) []*Group {
+	if known, ok := d.lanes[g.ID]; ok {
+		return known
+	}
 	line := d.s.line()
 	at := slices.IndexFunc(line, func(o *Group) bool { return o.ID == g.ID })
 	if at < 0 {
@@ -96,8 +145,16 @@ func (d *decision) ahead(g *Group) []*Group {
 	}
 	lane := d.lane(g, line[:at], true)
 	slices.Reverse(lane)
+	if d.lanes == nil {
+		d.lanes = map[GroupID][]*Group{}
+	}
+	d.lanes[g.ID] = lane
 	return lane
 }
+
+// lineChanged forgets who is ahead of whom: a group came or went, or has other
+// members.
+func (d *decision) lineChanged() { d.lanes = nil }
 
 // aheadOf are the groups that free entries would have ahead of them at the end
 // of the line.
@@ -121,16 +178,16 @@ func (d *decision) behind(g *Group) []*Group {
 
 // lane walks away from g and collects what overlaps g or anything collected.
 func (d *decision) lane(g *Group, groups []*Group, backwards bool) []*Group {
-	if d.s.Queue.Mode == Single && !backwards {
-		return slices.Clone(groups)
-	}
 	var lane []*Group
+	var c crowd
+	d.join(&c, d.s.members(g)...)
 	for i := range groups {
 		other := groups[i]
 		if backwards {
 			other = groups[len(groups)-1-i]
 		}
-		if d.overlap(g, other) || slices.ContainsFunc(lane, func(l *Group) bool { return d.overlap(l, other) }) {
+		if members := d.s.members(other); d.meets(&c, members...) {
+			d.join(&c, members...)
 			lane = append(lane, other)
 		}
 	}
@@ -139,7 +196,7 @@ func (d *decision) lane(g *Group, groups []*Group, backwards bool) []*Group {
 
 // steps are the changes of groups in order, as a chain that is not built yet.
 func (d *decision) steps(groups ...*Group) []Step {
-	var steps []Step
+	steps := make([]Step, 0, len(groups))
 	for _, g := range groups {
 		for _, e := range d.s.members(g) {
 			steps = append(steps, stepOf(e))
@@ -150,6 +207,20 @@ func (d *decision) steps(groups ...*Group) []Step {
 
 func stepOf(e *Entry) Step {
 	return Step{Entry: e.ID, Submission: e.Submission, PR: e.Number, Head: e.BoundHead}
+}
+
+// isChain reports whether a chain is exactly the changes of groups, in order.
+func (d *decision) isChain(chain []Step, groups ...*Group) bool {
+	at := 0
+	for _, g := range groups {
+		for _, id := range g.Members {
+			if at == len(chain) || !stepOf(d.s.Entries[id]).same(chain[at]) {
+				return false
+			}
+			at++
+		}
+	}
+	return at == len(chain)
 }
 
 // sameSteps reports whether two chains are the same changes in the same order.

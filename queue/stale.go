@@ -37,11 +37,12 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 	if !current {
 		return ManualPushToTargetBranch, fmt.Sprintf("%s was moved from outside the queue, to %s.", d.s.Queue.Branch, short(d.s.Queue.Target.Commit)), true
 	}
-	want := append(d.steps(d.ahead(g)...), d.steps(g)...)
-	if sameSteps(rest, want) {
+	ahead := d.ahead(g)
+	chain := append(ahead[:len(ahead):len(ahead)], g)
+	if d.isChain(rest, chain...) {
 		return "", "", false
 	}
-	why, message := d.whatChanged(r, rest, want)
+	why, message := d.whatChanged(r, rest, d.steps(chain...))
 	return why, message, true
 }
 
