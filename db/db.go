@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 	"github.com/jmoiron/sqlx/reflectx"
+	"github.com/klauspost/compress/zstd"
 	"github.com/lib/pq"
 )
 
@@ -48,6 +49,9 @@ type DB struct {
 	signals *signals
 	answers *answers
 	dropped atomic.Int64
+	zip     *zstd.Encoder
+	unzip   *zstd.Decoder
+	sets    setCache
 
 	listen sync.Once
 	ctx    context.Context // ends with Close; the listener's
@@ -77,7 +81,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		db.now = time.Now
 	}
 	db.ctx, db.cancel = context.WithCancel(context.Background())
-	if db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log); err == nil {
+	if db.zip, db.unzip, err = newZip(); err == nil {
+		db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log)
+	}
+	if err == nil {
 		err = pool.PingContext(ctx)
 	}
 	if err != nil {

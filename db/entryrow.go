@@ -10,7 +10,8 @@ import (
 	"signalbox/queue"
 )
 
-// entryRow is an entry as its table has it.
+// entryRow is an entry as its table has it. Entry.Targets is not in it: it is
+// found when the entry is read, see attachTargets.
 type entryRow struct {
 	ID         string `json:"id"`
 	QueueID    int64  `json:"queue_id"`
@@ -58,7 +59,6 @@ type entryRow struct {
 	AdmittedAt       stamp  `json:"admitted_at"`
 	StateChangedAt   stamp  `json:"state_changed_at"`
 
-	Targets       int64                 `json:"targets"`
 	BoundTargets  int64                 `json:"bound_targets"`
 	GroupID       int64                 `json:"group_id"`
 	Cancel        document[*queue.Wish] `json:"cancel"`
@@ -82,7 +82,7 @@ const entryColumns = `
 	refresh_asked, refresh_after, refresh_tries, refresh_due,
 	submitted_by_login, submitted_by_id, submitted_by_bot, via,
 	priority, priority_given, no_batch, forced, submitted_at, admitted_at, state_changed_at,
-	targets, bound_targets, group_id, cancel, restart, removed, conflicts_with, direct, alone, returned,
+	bound_targets, group_id, cancel, restart, removed, conflicts_with, direct, alone, returned,
 	verified_by, landed_commit, version`
 
 func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
@@ -97,7 +97,7 @@ func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
 		SubmittedByLogin: e.SubmittedBy.Login, SubmittedByID: e.SubmittedBy.ID, SubmittedByBot: e.SubmittedBy.Bot, Via: string(e.Via),
 		Priority: e.Priority, PriorityGiven: e.PriorityGiven, NoBatch: e.NoBatch, Forced: e.Forced,
 		SubmittedAt: stamp(e.SubmittedAt), AdmittedAt: stamp(e.AdmittedAt), StateChangedAt: stamp(e.StateChangedAt),
-		Targets: int64(e.Targets), BoundTargets: int64(e.BoundTargets), GroupID: int64(e.Group), Cancel: document[*queue.Wish]{e.Cancel}, Restart: document[*queue.Wish]{e.Restart},
+		BoundTargets: int64(e.BoundTargets), GroupID: int64(e.Group), Cancel: document[*queue.Wish]{e.Cancel}, Restart: document[*queue.Wish]{e.Restart},
 		Removed: e.Removed, ConflictsWith: optional(e.ConflictsWith), Direct: e.Direct, Alone: e.Alone, Returned: e.Returned,
 		VerifiedBy: string(e.VerifiedBy), LandedCommit: e.LandedCommit, Version: e.Version,
 	}
@@ -116,7 +116,7 @@ func (r entryRow) entry() queue.Entry {
 		SubmittedBy: queue.Actor{Login: r.SubmittedByLogin, ID: r.SubmittedByID, Bot: r.SubmittedByBot}, Via: queue.Via(r.Via),
 		Priority: r.Priority, PriorityGiven: r.PriorityGiven, NoBatch: r.NoBatch, Forced: r.Forced,
 		SubmittedAt: time.Time(r.SubmittedAt), AdmittedAt: time.Time(r.AdmittedAt), StateChangedAt: time.Time(r.StateChangedAt),
-		Targets: queue.TargetsID(r.Targets), BoundTargets: queue.TargetsID(r.BoundTargets), Group: queue.GroupID(r.GroupID), Cancel: r.Cancel.v, Restart: r.Restart.v,
+		BoundTargets: queue.TargetsID(r.BoundTargets), Group: queue.GroupID(r.GroupID), Cancel: r.Cancel.v, Restart: r.Restart.v,
 		Removed: r.Removed, ConflictsWith: queue.EntryID(r.ConflictsWith), Direct: r.Direct, Alone: r.Alone, Returned: r.Returned,
 		VerifiedBy: queue.RunID(r.VerifiedBy), LandedCommit: r.LandedCommit, Version: r.Version,
 	}
@@ -186,7 +186,7 @@ func saveEntries(ctx context.Context, tx *sqlx.Tx, q queue.ID, entries []queue.E
 			submitted_by_bot = excluded.submitted_by_bot, via = excluded.via, priority = excluded.priority,
 			priority_given = excluded.priority_given, no_batch = excluded.no_batch, forced = excluded.forced,
 			submitted_at = excluded.submitted_at, admitted_at = excluded.admitted_at,
-			state_changed_at = excluded.state_changed_at, targets = excluded.targets, bound_targets = excluded.bound_targets, group_id = excluded.group_id, cancel = excluded.cancel,
+			state_changed_at = excluded.state_changed_at, bound_targets = excluded.bound_targets, group_id = excluded.group_id, cancel = excluded.cancel,
 			restart = excluded.restart, removed = excluded.removed, conflicts_with = excluded.conflicts_with,
 			direct = excluded.direct, alone = excluded.alone, returned = excluded.returned, verified_by = excluded.verified_by,
 			landed_commit = excluded.landed_commit, version = excluded.version

@@ -12,6 +12,8 @@ type names struct {
 	branches  []string
 	// admits: the facts may make the queue admit, whatever its state is now.
 	admits bool
+	// mode is what the facts want the mode to be; "" when they say nothing.
+	mode queue.Mode
 }
 
 // namesIn collects the names in facts.
@@ -45,6 +47,9 @@ func (n *names) add(fact queue.Fact) {
 		n.prs = append(n.prs, f.PR)
 	case queue.ChangeRequested:
 		n.admits = true
+		if f.Change.Mode != nil {
+			n.mode = *f.Change.Mode
+		}
 	case queue.RunBuilt:
 		n.runs = append(n.runs, f.Run)
 		n.addChain(f.Chain)

@@ -23,6 +23,12 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		if s, err = readWindow(ctx, tx, row, names{prs: prs}, db.clock()); err != nil {
 			return err
 		}
+		if err := db.readTargets(ctx, tx, s); err != nil {
+			return err
+		}
+		if err := attachTargets(ctx, tx, s); err != nil { // they are shown in every mode
+			return err
+		}
 		return countAhead(ctx, tx, s, prs)
 	})
 	if err != nil {

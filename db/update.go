@@ -74,6 +74,9 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 		return errNotDue
 	}
 	s, err := readWindow(ctx, tx, row, namesIn(facts), now)
+	if err == nil {
+		err = db.readTargets(ctx, tx, s)
+	}
 	if err != nil {
 		return err
 	}
@@ -136,6 +139,9 @@ func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Re
 // save writes everything that a decision wants.
 func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded) error {
 	p := &done.plan
+	if err := wakeForTargets(ctx, tx, p, now); err != nil {
+		return err
+	}
 	for _, step := range []func() error{
 		func() error { return saveQueue(ctx, tx, p) },
 		func() error { return saveGroups(ctx, tx, done.id, p.Groups, p.Gone) },

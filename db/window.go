@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,7 +19,8 @@ import (
 const freeAtMost = 500
 
 // readWindow reads what queue.Snapshot describes, of a queue whose row was
-// read in the same transaction. n grows by what the window itself names.
+// read in the same transaction, apart from Targets: see readTargets. n grows by
+// what the window itself names.
 func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now time.Time) (*queue.Snapshot, error) {
 	s := queue.NewSnapshot(row.queue())
 	s.Line, s.Parts = renumbered[queue.GroupID](row.Line), renumbered[queue.GroupID](row.Parts)
@@ -45,7 +47,21 @@ func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now tim
 	if err := readOutside(ctx, tx, s, now); err != nil {
 		return nil, err
 	}
-	return s, readEntries(ctx, tx, s, n)
+	if err := readEntries(ctx, tx, s, n); err != nil || !n.parallel(s) {
+		return s, err
+	}
+	return s, attachTargets(ctx, tx, s)
+}
+
+// parallel reports whether a decision may see the queue in parallel mode.
+func (n names) parallel(s *queue.Snapshot) bool {
+	return s.Queue.Mode == queue.Parallel || s.Queue.WantedMode == queue.Parallel || n.mode == queue.Parallel
+}
+
+// mayAdmit reports whether a decision may admit entries: the end of a switch
+// of modes is one.
+func (n names) mayAdmit(s *queue.Snapshot) bool {
+	return n.admits || s.Queue.State.Admits() || s.Queue.State == queue.SwitchingModes
 }
 
 // readGroups reads every group: a group that is in no line no longer exists.
@@ -95,6 +111,7 @@ func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) err
 // has ended, and those whose refresh is due. Each list is cut; what was cut
 // off makes the snapshot say More.
 func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, now time.Time) ([]queue.EntryID, error) {
+	nextMode := cmp.Or(n.mode, s.Queue.ReportedMode())
 	limits := map[string]int64{"free": freeLimit(s.Queue.Settings), "ready": queue.AdmitAtOnce, "patience": queue.AdmitAtOnce, "refresh": queue.RefreshAtOnce}
 	var rows []struct {
 		ID  string `json:"id"`
@@ -107,9 +124,10 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 					WHERE c.id = e.conflicts_with AND c.state NOT IN ('merged', 'failed', 'cancelled')))
 			ORDER BY (priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id
 			LIMIT $2 + 1)
-		UNION ALL (SELECT id, 'ready' FROM entries
+		UNION ALL (SELECT id, 'ready' FROM entries e
 			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND base = $4
-				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single' OR targets <> 0)
+				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single'
+					OR EXISTS (SELECT 1 FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head))
 			ORDER BY submitted_at, id LIMIT $5 + 1)
 		UNION ALL (SELECT id, 'patience' FROM entries
 			WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
@@ -118,9 +136,9 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 			WHERE queue_id = $1 AND refresh_due <= $8 AND group_id = 0
 			ORDER BY refresh_due LIMIT $9 + 1)`,
 		int64(s.Queue.ID), limits["free"],
-		n.admits || s.Queue.State.Admits(), s.Queue.Branch, limits["ready"],
+		n.mayAdmit(s), s.Queue.Branch, limits["ready"],
 		stamp(patienceEnds(s.Queue.Settings, now)), limits["patience"],
-		now, limits["refresh"], string(s.Queue.Mode)); err != nil {
+		now, limits["refresh"], string(nextMode), int64(s.Queue.Repo.ID)); err != nil {
 		return nil, fmt.Errorf("find entries that may move: %w", err)
 	}
 	var ids []queue.EntryID

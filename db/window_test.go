@@ -189,8 +189,9 @@ func TestAWindowHoldsThoseThatAreReady(t *testing.T) {
 		ready(4, func(e *queue.Entry) { e.Base = "release" }),
 		ready(5, func(e *queue.Entry) { e.Mergeability = queue.MergeabilityInProgress }),
 		ready(6, func(e *queue.Entry) { e.Mergeability, e.Forced = queue.NotMergeable, true }),
-		ready(7, func(e *queue.Entry) { e.Targets = 1 }),
+		ready(7, func(e *queue.Entry) {}),
 	)
+	w.must(w.SetImpactedTargets(t.Context(), w.repo.ID, 7, "head7", []string{"docs"}, false))
 	check := func(what string, want []int64, facts ...queue.Fact) {
 		t.Helper()
 		if _, got := w.window(epoch, facts...); !cmp.Equal(want, got) {

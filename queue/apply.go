@@ -216,6 +216,9 @@ func (d *decision) see(e *Entry, f PullRequestSeen) {
 	} else if f.Draft != e.Draft || f.Open != e.Open { // hosts judge drafts and what is closed otherwise
 		e.Doubted = true
 	}
+	if f.Head != e.Head {
+		e.Targets = 0 // what the old head impacts says nothing; the store brings the new head's to the next decision
+	}
 	e.PullRequest = f.PullRequest
 	if e.State == NotReady && e.BoundHead != f.Head { // a push before admission only rebinds
 		e.BoundHead, e.Direct = f.Head, ""
