@@ -21,6 +21,8 @@ type Config struct {
 	// On another than github.com, "github.com" in a request means this one
 	// too, because actions always send that. Default github.com.
 	HostName string
+	// Version is the program's, for GET /v1/status.
+	Version string
 	// Log gets one line per request and one per error. Default slog.Default().
 	Log *slog.Logger
 	// Now is the clock. Default time.Now.
@@ -37,18 +39,20 @@ type Config struct {
 }
 
 // API serves /v1. It starts no goroutines and keeps nothing but what each
-// token did in the last moments.
+// caller did in the last moments and the key of page tokens.
 type API struct {
 	store    Store
 	git      Host
 	isGone   func(error) bool
 	hostName string
+	version  string
 	log      *slog.Logger
 	now      func() time.Time
 	newID    func() string
 	timeout  time.Duration
 
 	limits *limits
+	keys   keys
 	router *httprouter.Router
 }
 
@@ -56,7 +60,7 @@ type API struct {
 func New(cfg Config) *API {
 	a := &API{
 		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
-		hostName: lower(cfg.HostName), log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
+		hostName: lower(cfg.HostName), version: cfg.Version, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {
 		a.hostName = publicHost

@@ -46,10 +46,17 @@ func (p *place) fields() []field {
 	}
 }
 
-// pullRequest reads pr.number into n. Clients send it as a number and, from
-// shells and workflow expressions, as a string of digits.
+// pullRequest reads pr.number into n.
 func pullRequest(n *int64) field {
-	number := func(f *form, v value) {
+	return required("pr", func(f *form, v value) {
+		f.object(v, []field{required("number", pullRequestNumber(n))})
+	})
+}
+
+// pullRequestNumber reads a number of a pull request. Clients send it as a
+// number and, from shells and workflow expressions, as a string of digits.
+func pullRequestNumber(n *int64) func(*form, value) {
+	return func(f *form, v value) {
 		if v.raw[0] == '"' {
 			if parsed, ok := decimal(v.text()); ok && parsed >= 1 && parsed <= queue.MaxNumber {
 				*n = parsed
@@ -61,9 +68,6 @@ func pullRequest(n *int64) field {
 		}
 		f.refuse(v, fmt.Sprintf("must be an integer from 1 to %d", queue.MaxNumber))
 	}
-	return required("pr", func(f *form, v value) {
-		f.object(v, []field{required("number", number)})
-	})
 }
 
 // decimal reads a string of one to ten digits and nothing else.
@@ -128,10 +132,15 @@ func textWish(to **string, most int) func(*form, value) {
 
 // integer reads an integer from least to queue.MaxNumber.
 func integer(to **int64, least int64) func(*form, value) {
+	return integerUpTo(to, least, queue.MaxNumber)
+}
+
+// integerUpTo reads an integer from least to most.
+func integerUpTo(to **int64, least, most int64) func(*form, value) {
 	return func(f *form, v value) {
-		n, ok := integerIn(v, least, queue.MaxNumber)
+		n, ok := integerIn(v, least, most)
 		if !ok {
-			f.refuse(v, fmt.Sprintf("must be an integer from %d to %d", least, queue.MaxNumber))
+			f.refuse(v, fmt.Sprintf("must be an integer from %d to %d", least, most))
 			return
 		}
 		*to = &n

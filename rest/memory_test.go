@@ -34,7 +34,8 @@ type memoryRepo struct {
 
 type memoryQueue struct {
 	*queue.Snapshot
-	org int64
+	org   int64
+	moves []queue.Move
 }
 
 func (m *memory) Token(_ context.Context, hash [32]byte, _ time.Time) (account.Token, error) {
@@ -201,6 +202,146 @@ func (m *memory) Run(_ context.Context, id queue.ID, run queue.RunID) (queue.Run
 	return r, entries, nil
 }
 
+func (m *memory) Entries(_ context.Context, id queue.ID, page queue.EntryPage) ([]queue.Entry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []queue.Entry
+	if q := m.byID(id); q != nil {
+		for _, e := range q.Snapshot.Entries {
+			at := e.StateChangedAt
+			if (page.State == "" || e.State == page.State) && (page.Below == 0 || e.Number < page.Below) &&
+				!at.Before(page.Since) && (page.Until.IsZero() || at.Before(page.Until)) {
+				out = append(out, *e)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b queue.Entry) int { return int(b.Number - a.Number) })
+	return out[:min(len(out), page.Take)], nil
+}
+
+func (m *memory) Timeline(_ context.Context, id queue.ID, pr int64) ([]queue.Move, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []queue.Move
+	if q := m.byID(id); q != nil {
+		for _, move := range q.moves {
+			if move.PR == pr {
+				out = append(out, move)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
+	return m.Read(ctx, id)
+}
+
+func (m *memory) OwnSecret(context.Context, string) ([]byte, error) { return make([]byte, 32), nil }
+
+func (m *memory) Depths(ctx context.Context, org int64) ([]queue.Measures, error) {
+	return m.Measures(ctx, org, 0, time.Time{})
+}
+
+// Measures measures the plain way: it walks over everything that happened.
+func (m *memory) Measures(_ context.Context, org int64, repo queue.RepoID, now time.Time) ([]queue.Measures, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []queue.Measures
+	for _, q := range m.queues {
+		if q.org != org || repo != 0 && q.Queue.Repo.ID != repo {
+			continue
+		}
+		for _, kind := range []queue.RunKind{queue.MainRun, queue.BisectionRun} {
+			out = append(out, q.measure(kind, now))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b queue.Measures) int {
+		return strings.Compare(a.Queue.Repo.Name+" "+a.Queue.Branch, b.Queue.Repo.Name+" "+b.Queue.Branch)
+	})
+	return out, nil
+}
+
+func (q *memoryQueue) measure(kind queue.RunKind, now time.Time) queue.Measures {
+	m := queue.Measures{Queue: q.Queue, Kind: kind}
+	for _, e := range q.active() {
+		part := slices.Contains(q.Parts, e.Group) && e.Group != 0
+		switch {
+		case part != (kind == queue.BisectionRun):
+		case e.State == queue.NotReady:
+			m.NotReady++
+		default:
+			m.Depth++
+		}
+	}
+	for _, r := range q.Runs {
+		if r.Kind == kind && r.State.Live() {
+			m.Testing++
+		}
+	}
+	for i, move := range q.moves {
+		of := queue.MainRun
+		if r := q.Runs[move.Run]; r != nil {
+			of = r.Kind
+		}
+		if of != kind {
+			continue
+		}
+		h := q.happened(i)
+		m.Ever.Add(h)
+		if move.At.After(now.Add(-time.Hour)) {
+			m.LastHour.Add(h)
+		}
+	}
+	return m
+}
+
+// happened is what one move counts for.
+func (q *memoryQueue) happened(i int) (h queue.Happened) {
+	move := q.moves[i]
+	var began, submitted time.Time
+	for _, earlier := range q.moves[:i] {
+		if earlier.PR == move.PR {
+			began = earlier.At
+			if earlier.Submission == move.Submission && submitted.IsZero() {
+				submitted = earlier.At
+			}
+		}
+	}
+	took := func(since time.Time) queue.Durations {
+		d := queue.Durations{Count: 1, Seconds: max(0, move.At.Sub(since).Seconds())}
+		for _, bound := range queue.DurationBounds() {
+			n := int64(0)
+			if d.Seconds <= bound {
+				n = 1
+			}
+			d.Within = append(d.Within, n)
+		}
+		return d
+	}
+	if move.To.Final() {
+		h.InQueue = took(submitted)
+	}
+	switch move.To {
+	case queue.Merged:
+		h.Merged++
+	case queue.Failed:
+		h.Failed++
+	case queue.Cancelled:
+		h.Cancelled++
+	case queue.Pending:
+		if move.From != queue.NotReady {
+			h.Restarts++
+		}
+	case queue.Testing:
+		h.Wait = took(began)
+	}
+	if move.From == queue.Testing && (move.To == queue.TestsPassed || move.To == queue.PendingFailure || move.To == queue.Failed) {
+		h.Test = took(began)
+	}
+	return h
+}
+
 func (m *memory) Wish(_ context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, error) {
 	return m.learn(id, fact)
 }
@@ -225,6 +366,7 @@ func (m *memory) learn(id queue.ID, fact queue.Fact) (queue.Answer, error) {
 	}
 	m.facts++
 	plan := m.decide(q.Snapshot, []queue.Received{{ID: m.facts, Fact: fact}}, m.now())
+	q.moves = append(q.moves, plan.Moves...)
 	return plan.Answers[m.facts], nil
 }
 

@@ -160,16 +160,25 @@ func (a *API) wishFor(ctx context.Context, c *call, p place, q queue.Queue, pr i
 
 // submitted is the answer that shows a pull request of a queue.
 func (a *API) submitted(ctx context.Context, c *call, p place, q queue.Queue, pr int64) (any, error) {
+	s, e, err := a.entry(ctx, p, q, pr)
+	if err != nil {
+		return nil, err
+	}
+	return encodeSubmitted(s, e, explain(s, e, c.now)), nil
+}
+
+// entry is a pull request of a queue, and the window that it is seen in.
+func (a *API) entry(ctx context.Context, p place, q queue.Queue, pr int64) (*queue.Snapshot, *queue.Entry, error) {
 	s, err := a.store.Read(ctx, q.ID, pr)
 	if err != nil {
-		return nil, orNotFound(fmt.Errorf("read entry: %w", err), p.notFound())
+		return nil, nil, orNotFound(fmt.Errorf("read entry: %w", err), p.notFound())
 	}
 	e := s.ByPR(pr)
 	if e == nil {
-		return nil, notFound(queue.RefusedNotSubmitted,
+		return nil, nil, notFound(queue.RefusedNotSubmitted,
 			"Pull request #%d was never submitted to the merge queue for branch %q in %s.", pr, p.branch, p.repo())
 	}
-	return encodeSubmitted(s, e, explain(s, e, c.now)), nil
+	return s, e, nil
 }
 
 // read asks the host for a pull request that is to be queued.

@@ -36,7 +36,8 @@ type document struct {
 
 // call is a request that has passed everything that all requests must.
 type call struct {
-	org    account.Organization // of the token; zero when anonymous
+	token  account.Token        // zero when anonymous
+	org    account.Organization // of the token
 	header http.Header
 	query  url.Values // of a GET; nil otherwise
 	body   []byte     // nil for a GET
@@ -59,6 +60,14 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/restartTestsOnPullRequest", scope: account.Submit, handle: a.restartTestsOnPullRequest},
 		{method: http.MethodPost, path: "/v1/getSubmittedPullRequest", scope: account.Read, handle: a.getSubmittedPullRequest},
 
+		{method: http.MethodPost, path: "/v1/getSubmittedPullRequests", scope: account.Read, handle: a.getSubmittedPullRequests},
+		{method: http.MethodPost, path: "/v1/listPullRequests", scope: account.Read, handle: a.listPullRequests},
+		{method: http.MethodPost, path: "/v1/explainPullRequest", scope: account.Read, handle: a.explainPullRequest},
+
 		{method: http.MethodPost, path: "/v1/getMergeQueueTestingDetails", scope: account.Read, handle: a.getMergeQueueTestingDetails},
+		{method: http.MethodPost, path: "/v1/getQueueGraph", scope: account.Read, handle: a.getQueueGraph},
+		{method: http.MethodGet, path: "/v1/getMergeQueueMetrics", scope: account.Read, handle: a.getMergeQueueMetrics},
+
+		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
 	}
 }

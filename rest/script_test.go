@@ -19,10 +19,13 @@ import (
 //
 //	POST /v1/getQueue admin        method, path, token, headers as Name:value
 //	{@main}                        the body; @main is repo and targetBranch,
-//	                               $run12 the newest run that tests #12
+//	                               $run12 the newest run that tests #12,
+//	                               $cursor the newest page token
 //
 // Runs are called RUN-1, RUN-2 … in answers, in the order in which they began.
-// show=a,b among the headers shortens the answer to these members of it.
+// show=a,b among the headers shortens the answer to these members of it, and
+// brief=a,b a list of pull requests to these members of each, and lines=a
+// text to its lines that contain a.
 //
 // Between requests stand commands that move the world:
 //
@@ -126,15 +129,25 @@ const mainQueue = `"repo":{"host":"github.com","owner":"acme","name":"app"},"tar
 func (w *world) request(line, body string) string {
 	words := strings.Fields(line)
 	body = runOf.ReplaceAllStringFunc(strings.ReplaceAll(body, "@main", mainQueue), w.runOf)
+	body = strings.ReplaceAll(body, "$cursor", w.cursor)
+	body = strings.ReplaceAll(body, "@101", "["+strings.Repeat(`{"number":1},`, 100)+`{"number":2}]`)
 	r := httptest.NewRequest(words[0], words[1], strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if len(words) > 2 && words[2] != "-" {
 		r.Header.Set("x-api-token", words[2])
 	}
-	show := ""
+	show, list, contain := "", "", ""
 	for _, header := range words[min(3, len(words)):] {
 		if strings.HasPrefix(header, "show=") {
 			show = header[len("show="):]
+			continue
+		}
+		if strings.HasPrefix(header, "brief=") {
+			list = header[len("brief="):]
+			continue
+		}
+		if strings.HasPrefix(header, "lines=") {
+			contain = header[len("lines="):]
 			continue
 		}
 		name, value, _ := strings.Cut(header, ":")
@@ -143,10 +156,25 @@ func (w *world) request(line, body string) string {
 		}
 	}
 	got := w.send(r)
+	w.keepCursor(got)
 	if show != "" && got.Code == http.StatusOK {
 		return w.brief(got, strings.Split(show, ","))
 	}
-	return w.render(got)
+	if list != "" && got.Code == http.StatusOK {
+		return w.briefList(got, strings.Split(list, ","))
+	}
+	return w.render(got, contain)
+}
+
+// keepCursor remembers the page token of an answer. It is random on Postgres,
+// so answers show it as CURSOR.
+func (w *world) keepCursor(got *httptest.ResponseRecorder) {
+	var page struct {
+		NextCursor string `json:"nextCursor"`
+	}
+	if json.Unmarshal(got.Body.Bytes(), &page) == nil && page.NextCursor != "" {
+		w.cursor = page.NextCursor
+	}
 }
 
 // brief renders only some members of an answer, on one line.
@@ -166,7 +194,30 @@ func (w *world) brief(got *httptest.ResponseRecorder, names []string) string {
 	return w.nameRuns(out)
 }
 
-func (w *world) render(got *httptest.ResponseRecorder) string {
+// briefList renders some members of each pull request, one on a line, and
+// what else the answer has.
+func (w *world) briefList(got *httptest.ResponseRecorder, names []string) string {
+	var page struct {
+		PullRequests []map[string]json.RawMessage `json:"pullRequests"`
+		NextCursor   string                       `json:"nextCursor"`
+	}
+	if err := json.Unmarshal(got.Body.Bytes(), &page); err != nil {
+		w.t.Errorf("answer is no list: %v", err)
+	}
+	out := fmt.Sprintln(got.Code)
+	for _, pr := range page.PullRequests {
+		for i, name := range names {
+			out += strings.Repeat(" ", min(i, 1)) + string(pr[name])
+		}
+		out += "\n"
+	}
+	if page.NextCursor != "" {
+		out += "nextCursor " + page.NextCursor + "\n"
+	}
+	return w.nameRuns(out)
+}
+
+func (w *world) render(got *httptest.ResponseRecorder, contain string) string {
 	var out bytes.Buffer
 	fmt.Fprintln(&out, got.Code)
 	for _, name := range []string{"Allow", "Retry-After", "WWW-Authenticate", "Connection"} {
@@ -175,6 +226,15 @@ func (w *world) render(got *httptest.ResponseRecorder) string {
 		}
 	}
 	body := bytes.TrimSpace(got.Body.Bytes())
+	if kind := got.Header().Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
+		fmt.Fprintf(&out, "Content-Type: %s\n", kind)
+		for line := range strings.Lines(string(body)) {
+			if strings.Contains(line, contain) {
+				out.WriteString(line)
+			}
+		}
+		return strings.TrimRight(w.nameRuns(out.String()), "\n") + "\n"
+	}
 	if len(body) > 200 || got.Code == http.StatusOK && len(body) > 2 {
 		var pretty bytes.Buffer
 		if err := json.Indent(&pretty, body, "", "  "); err != nil {

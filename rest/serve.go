@@ -158,7 +158,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, rt route, c *call) e
 		if token, err = a.token(r, c.now); err != nil {
 			return err
 		}
-		c.org, who.token = token.Org, token.ID
+		c.token, c.org, who.token = token, token.Org, token.ID
 		if x, ok := w.(*exchange); ok {
 			x.org, x.token = token.Org.Slug, token.ID
 		}

@@ -39,6 +39,18 @@ type Store interface {
 	// Wish appends a fact for a queue and waits until it was decided on.
 	// The answer says what became of it; an error, that nobody knows.
 	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
+	// Entries lists entries of a queue, ended ones too.
+	Entries(ctx context.Context, q queue.ID, page queue.EntryPage) ([]queue.Entry, error)
+	// Timeline lists the moves of a pull request, oldest first.
+	Timeline(ctx context.Context, q queue.ID, pr int64) ([]queue.Move, error)
+	// Whole is a queue at one moment with all its active entries.
+	Whole(ctx context.Context, q queue.ID) (*queue.Snapshot, error)
+	// Depths and Measures measure every queue of an organisation, Measures
+	// with what happened in it, and in one repository alone unless repo is 0.
+	Depths(ctx context.Context, org int64) ([]queue.Measures, error)
+	Measures(ctx context.Context, org int64, repo queue.RepoID, now time.Time) ([]queue.Measures, error)
+	// OwnSecret is a secret of this installation, made when first asked for.
+	OwnSecret(ctx context.Context, name string) ([]byte, error)
 	// Connect applies what the host said about an installation.
 	Connect(ctx context.Context, c account.Connection) error
 }

@@ -40,6 +40,7 @@ type world struct {
 	runs    []queue.Run   // in the order in which they began, as they are now
 	actions []queue.Action
 	reports int64
+	cursor  string // the newest page token
 }
 
 // scriptStore is a store with the way in for what the host and CI say.
@@ -128,7 +129,7 @@ func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	ids := 0
 	cfg := Config{
 		Store: w.store, Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
-		HostName: testHost, Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		HostName: testHost, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
 	}
 	if adjust != nil {
@@ -199,6 +200,9 @@ func (w *world) nameRuns(text string) string {
 	defer w.mu.Unlock()
 	for i, r := range w.runs {
 		text = strings.ReplaceAll(text, string(r.ID), fmt.Sprintf("RUN-%d", i+1))
+	}
+	if w.cursor != "" {
+		text = strings.ReplaceAll(text, w.cursor, "CURSOR")
 	}
 	return text
 }
@@ -375,10 +379,21 @@ func (w *world) send(r *http.Request) *httptest.ResponseRecorder {
 	if got.Header().Get("X-Request-Id") == "" {
 		w.t.Errorf("%s: no X-Request-Id", r.URL.Path)
 	}
-	if kind := got.Header().Get("Content-Type"); kind != "application/json; charset=utf-8" {
+	if kind := got.Header().Get("Content-Type"); kind != typeOf(r.URL.Path, got.Code) {
 		w.t.Errorf("%s: Content-Type %q", r.URL.Path, kind)
 	}
 	return got
+}
+
+// typeOf is the content type that an answer must have.
+func typeOf(path string, status int) string {
+	switch {
+	case status == http.StatusOK && path == "/v1/getMergeQueueMetrics":
+		return "text/plain; version=0.0.4; charset=utf-8"
+	case status == http.StatusOK && path == "/docs/api":
+		return "text/html; charset=utf-8"
+	}
+	return "application/json; charset=utf-8"
 }
 
 // post sends a JSON body with a token and returns status, code and message.

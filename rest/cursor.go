@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// cursorSecret is the name under which the key of page tokens is kept.
+const cursorSecret = "page tokens"
+
+// A page token says where a list goes on. It is signed together with the list
+// that it belongs to, so that one of another list, of another organisation or
+// made up is refused. It names a place, not an offset: what comes and goes
+// while somebody turns pages is never shown twice and never skips another.
+//
+// Its form is base64url(place, 8 bytes; HMAC-SHA256 over list and place, the
+// first 16 bytes).
+const cursorSize = 8 + 16
+
+// keys keeps the key of page tokens after it was first asked for.
+type keys struct {
+	mu     sync.Mutex // held while the store is asked: one question is enough
+	cursor []byte
+}
+
+func (a *API) cursorKey(ctx context.Context) ([]byte, error) {
+	a.keys.mu.Lock()
+	defer a.keys.mu.Unlock()
+	if a.keys.cursor == nil {
+		key, err := a.store.OwnSecret(ctx, cursorSecret)
+		if err != nil {
+			return nil, fmt.Errorf("read the key of page tokens: %w", err)
+		}
+		a.keys.cursor = key
+	}
+	return a.keys.cursor, nil
+}
+
+// signCursor makes the token for a place in a list. list is everything that
+// makes it this list and no other; it must encode as JSON.
+func signCursor(key []byte, list any, place int64) (string, error) {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(place))
+	mac, err := cursorMAC(key, list, raw)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(raw, mac...)), nil
+}
+
+// readCursor is the place that a token names; ok is false for one that was not
+// made for this list.
+func readCursor(key []byte, list any, token string) (place int64, ok bool, err error) {
+	raw, problem := base64.RawURLEncoding.Strict().DecodeString(token)
+	if problem != nil || len(raw) != cursorSize {
+		return 0, false, nil
+	}
+	mac, err := cursorMAC(key, list, raw[:8])
+	if err != nil || !hmac.Equal(mac, raw[8:]) {
+		return 0, false, err
+	}
+	return int64(binary.BigEndian.Uint64(raw)), true, nil
+}
+
+func cursorMAC(key []byte, list any, place []byte) ([]byte, error) {
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("sign a page token: %w", err)
+	}
+	h := hmac.New(sha256.New, key)
+	h.Write(place)
+	h.Write(text)
+	return h.Sum(nil)[:cursorSize-8], nil
+}

@@ -1,0 +1,54 @@
+package rest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+)
+
+// samples are requests that their endpoints grant in the world of runCommands,
+// one for each endpoint that takes more than a queue.
+var samples = map[string]string{
+	"/v1/submitPullRequest":           `{@main,"pr":{"number":12}}`,
+	"/v1/cancelPullRequest":           `{@main,"pr":{"number":12}}`,
+	"/v1/restartTestsOnPullRequest":   `{@main,"pr":{"number":12}}`,
+	"/v1/getSubmittedPullRequest":     `{@main,"pr":{"number":12}}`,
+	"/v1/getSubmittedPullRequests":    `{@main,"prs":[{"number":12},{"number":13}]}`,
+	"/v1/explainPullRequest":          `{@main,"pr":{"number":12}}`,
+	"/v1/getMergeQueueTestingDetails": `{@main,"testRunId":"$run12"}`,
+	"/v1/getMergeQueueMetrics":        "",
+	"/v1/status":                      "",
+}
+
+func sampleOf(path string) string {
+	if body, ok := samples[path]; ok {
+		return body
+	}
+	return `{@main}`
+}
+
+// ask sends a request to a route, with @main and $run12 as in scripts, and
+// returns status, code and message.
+func (w *world) ask(rt route, token, body string) (int, string, string) {
+	got := w.send(w.requestFor(rt, token, body))
+	var answer errorBody
+	if got.Code != http.StatusOK {
+		if err := json.Unmarshal(got.Body.Bytes(), &answer); err != nil {
+			w.t.Errorf("%s: %v: %s", rt.path, err, got.Body)
+		}
+	}
+	return got.Code, answer.Error.Code, answer.Error.Message
+}
+
+func (w *world) requestFor(rt route, token, body string) *http.Request {
+	body = runOf.ReplaceAllStringFunc(strings.ReplaceAll(body, "@main", mainQueue), w.runOf)
+	r := httptest.NewRequest(rt.method, rt.path, strings.NewReader(body))
+	if rt.method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("X-Api-Token", token)
+	}
+	return r
+}
