@@ -41,6 +41,10 @@ func (s *Server) controls() map[string]func(*http.Request) (any, error) {
 		}),
 		"POST /_control/edit":   with(func(_ *http.Request, in Edit) (any, error) { return done(s.EditPull(in)) }),
 		"POST /_control/report": with(func(r *http.Request, in Report) (any, error) { return done(s.Report(r.Context(), in)) }),
+		"POST /_control/workflow-run": with(func(r *http.Request, in WorkflowRun) (any, error) {
+			id, err := s.SetWorkflowRun(r.Context(), in)
+			return object{"id": id}, err
+		}),
 		"POST /_control/collaborators": with(func(_ *http.Request, in deed) (any, error) {
 			return done(s.SetPermission(in.Repo, in.Login, in.Permission))
 		}),

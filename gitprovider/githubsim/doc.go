@@ -63,6 +63,8 @@
 //	POST /_control/edit     {repo, number, author, title?, body?, base?, draft?, state?, addLabels?, removeLabels?}
 //	                        or {author, commentId, commentBody}
 //	POST /_control/report   {repo, sha, name, conclusion, summary?, status?}
+//	POST /_control/workflow-run {repo, number, status?, headSha?, event?, id?} → {id}
+//	                        a run of Actions for a pull request; with id, a change of one
 //	POST /_control/collaborators {repo, login, permission}
 //	POST /_control/rulesets {repo | org, name?, include?, exclude?, rules: [{type, parameters}], bypass?, disabled?} → {id}
 //	POST /_control/protection {repo, branch?, checks?, strict?, reviews?, appMayPush?, remove?}

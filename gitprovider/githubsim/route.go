@@ -79,6 +79,8 @@ func (s *Server) routeTable() []route {
 		{"GET", r + "/check-suites/{id}", "checks:read", (*call).getSuite, nil},
 		{"GET", r + "/check-suites/{id}/check-runs", "checks:read", (*call).runsForSuite, nil},
 
+		{"GET", r + "/actions/runs/{id}", "actions:read", (*call).getWorkflowRun, nil},
+
 		{"GET", r + "/pulls", "pull_requests:read", (*call).listPulls, nil},
 		{"POST", r + "/pulls", "pull_requests:write", (*call).createPull, nil},
 		{"GET", r + "/pulls/{number}", "pull_requests:read", (*call).getPull, nil},

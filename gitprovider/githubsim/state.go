@@ -77,6 +77,8 @@ type repo struct {
 	statuses map[string][]*status // by commit, oldest first
 	suites   map[string][]*suite  // by commit, oldest first
 	ci       ciState
+
+	workflowRuns map[int64]*workflowRun
 }
 
 // repoSettings is what PATCH /repos/{owner}/{repo} can change about merging.
