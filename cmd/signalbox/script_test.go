@@ -16,7 +16,10 @@ import (
 	"signalbox/queue/sim"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	asChild()
+	dbtest.Main(m)
+}
 
 // storyLimit bounds one story, so that one that hangs says where.
 const storyLimit = 4 * time.Minute

@@ -465,7 +465,7 @@ func (w *town) breathe() error {
 	select {
 	case <-w.ctx.Done():
 		return w.ctx.Err()
-	case <-time.After(5 * time.Millisecond):
+	case <-time.After(20 * time.Millisecond):
 		return nil
 	}
 }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/db"
+	"signalbox/db/dbtest"
+	"signalbox/gitprovider/githubsim"
+)
+
+// childVariable makes the test binary the program itself.
+const childVariable = "SIGNALBOX_TEST_RUNS_AS"
+
+// asChild runs the command line that a test asked for, as main does.
+func asChild() {
+	args := os.Getenv(childVariable)
+	if args == "" {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, strings.Fields(args), console{out: os.Stdout, err: os.Stderr})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, explain(err))
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// moments is how many times the server is killed, each in a play of its own.
+const moments = 10
+
+// TestAKilledServerLosesNothing plays the ten pull requests of the demo, kills
+// the server with SIGKILL at a moment that the seed decides, starts it again,
+// and demands that every pull request ends as it should, that main is green,
+// that what landed was tested, and that nothing landed twice.
+//
+// A moment is a number of moves that have been saved, and a little later: so
+// it falls into the play however fast the machine is.
+func TestAKilledServerLosesNothing(t *testing.T) {
+	t.Parallel()
+	n := moments
+	if testing.Short() {
+		n = 2
+	}
+	for seed := range n {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			dice := rand.New(rand.NewPCG(uint64(seed), 6))
+			// Spread over the play, not all at its beginning.
+			moves := seed*5 + dice.IntN(5)
+			crash(t, moves, time.Duration(dice.IntN(400))*time.Millisecond)
+		})
+	}
+}
+
+// crash plays once and kills the server so many moves and so long after the
+// beginning.
+func crash(t *testing.T, moves int, later time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	dsn := dbtest.DSN(t)
+	store := dbtest.Open(t, dsn)
+	host, err := githubsim.Start(ctx, githubsim.Config{DataDir: t.TempDir()}, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	child := newChild(t, host, dsn)
+	child.start(t)
+	host.SetWebhook(child.url+"/webhook", childSecret)
+
+	_, token, err := createToken(ctx, store, demoOrg, "crash", "admin", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := whereabouts{API: child.url + "/v1", AdminToken: token, Org: demoOrg, Host: demoHost}
+	p := &play{sim: host, client: newClient(w, demoRepo), tell: func(string, ...any) {}}
+	played := make(chan error, 1)
+	go func() {
+		err := p.prepare(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
+		if err == nil {
+			err = p.perform(ctx)
+		}
+		played <- err
+	}()
+
+	if err := awaitMoves(ctx, store, moves); err != nil {
+		t.Fatalf("wait for %d moves: %v\n%s", moves, err, child.tail())
+	}
+	time.Sleep(later) // not to wait for something, but to be at any moment
+	child.kill(t)
+	t.Logf("killed %s after move %d", later, moves)
+	child.start(t)
+
+	if err := <-played; err != nil {
+		t.Fatalf("%v\n%s", err, child.tail())
+	}
+	found, err := (&auditor{sim: host, client: p.client, db: store}).check(ctx)
+	if err != nil {
+		t.Error(err)
+	}
+	if err := p.verdicts(); err != nil {
+		t.Errorf("%v\n%s", err, child.tail())
+	}
+	if found.commits != 5 || found.tested != 5 {
+		t.Errorf("%d commits landed and %d were tested, want 5", found.commits, found.tested)
+	}
+	child.end(t)
+}
+
+// awaitMoves waits until so many moves have been saved.
+func awaitMoves(ctx context.Context, store *db.DB, want int) error {
+	for {
+		var n int
+		if err := store.SQL().QueryRowContext(ctx, `SELECT count(*) FROM timeline`).Scan(&n); err != nil || n >= want {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w at move %d", ctx.Err(), n)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+const childSecret = "the secret of a child's webhook"
+
+// child is a server in a process of its own, on a port that it keeps.
+type child struct {
+	url string
+	env []string
+	cmd *exec.Cmd
+	log *lockedBuffer
+}
+
+func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	folder := t.TempDir()
+	key := filepath.Join(folder, "key.pem")
+	if err := os.WriteFile(key, host.AppKeyPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &child{url: "http://" + address, log: &lockedBuffer{}, env: []string{
+		childVariable + "=serve", "PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + os.TempDir(),
+		"DATABASE_URL=" + dsn, "SIGNALBOX_DATABASE_CONNECTIONS=8", "SIGNALBOX_DATA_DIR=" + filepath.Join(folder, "data"),
+		"SIGNALBOX_LISTEN=" + address, "SIGNALBOX_METRICS_LISTEN=off",
+		"SIGNALBOX_GITHUB_URL=" + host.URL(), "SIGNALBOX_GITHUB_LIMITS=off", "SIGNALBOX_HOST=" + demoHost,
+		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_APP_PRIVATE_KEY_FILE=" + key, "SIGNALBOX_WEBHOOK_SECRET=" + childSecret,
+	}}
+}
+
+func (c *child) start(t *testing.T) {
+	t.Helper()
+	c.cmd = exec.Command(os.Args[0])
+	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, c.log, c.log
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.cmd
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+		}
+	})
+}
+
+// kill ends the server as a power failure would.
+func (c *child) kill(t *testing.T) {
+	t.Helper()
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Wait(); err == nil || c.cmd.ProcessState.Exited() {
+		t.Fatalf("the server had ended by itself: %s\n%s", c.cmd.ProcessState, c.tail())
+	}
+}
+
+// end stops the server in order, which must take less than 30 seconds.
+func (c *child) end(t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Wait(); err != nil {
+		t.Errorf("the server did not stop in order: %v\n%s", err, c.tail())
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("the server took %s to stop", took)
+	}
+}
+
+func (c *child) tail() string { return "the end of the server's log:\n" + c.log.tail(6000) }
