@@ -253,7 +253,21 @@ func (d *decision) pendingFor(e *Entry, g *Group) (string, time.Time) {
 	if !q.State.Retests() {
 		return d.queueStands(), time.Time{}
 	}
+	if d.freeSlots() > 0 {
+		return d.slotIsFree(e)
+	}
 	return "It waits for one of " + fmt.Sprint(q.Concurrency) + " testing " + plural(int(min(q.Concurrency, 2)), "slot") + ".", time.Time{}
+}
+
+// slotIsFree says what a pending entry waits for although a slot is free.
+func (d *decision) slotIsFree(e *Entry) (string, time.Time) {
+	if full := e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes)); d.batched(e) && d.now.Before(full) {
+		return fmt.Sprintf("It waits for its batch to fill, or for %d minutes.", d.s.Queue.BatchingMaxWaitTimeMinutes), full
+	}
+	if d.s.Queue.Target.Doubted {
+		return fmt.Sprintf("Somebody moved %s: its head is being read.", d.s.Queue.Branch), time.Time{}
+	}
+	return "It starts as soon as the test branch ahead of it is built.", time.Time{}
 }
 
 // position counts the entries before this one in queue order. For an entry
