@@ -8,7 +8,10 @@ package queue
 // batches. Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
 	free := d.s.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
-	var waiting crowd
+	var waiting, line crowd
+	for _, g := range d.s.line() {
+		d.join(&line, d.s.members(g)...)
+	}
 	for i, e := range free {
 		if d.meets(&waiting, e) {
 			d.join(&waiting, e)
@@ -18,7 +21,7 @@ func (d *decision) form() []*Entry {
 		if d.batched(e) {
 			batch, closed = d.batch(free[i:])
 		}
-		if !d.built(d.aheadOf(batch)) {
+		if d.meets(&line, batch...) && !d.built(d.aheadOf(batch)) {
 			d.join(&waiting, batch...)
 			continue
 		}

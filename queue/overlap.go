@@ -135,21 +135,10 @@ func (d *decision) meets(c *crowd, entries ...*Entry) bool {
 // tested on top of, in line order: those it overlaps, those they overlap, and
 // so on.
 func (d *decision) ahead(g *Group) []*Group {
-	if known, ok := d.lanes[g.ID]; ok {
-		return known
-	}
-	line := d.s.line()
-	at := slices.IndexFunc(line, func(o *Group) bool { return o.ID == g.ID })
-	if at < 0 {
-		return nil
-	}
-	lane := d.lane(g, line[:at], true)
-	slices.Reverse(lane)
 	if d.lanes == nil {
-		d.lanes = map[GroupID][]*Group{}
+		d.lanes = d.allLanes()
 	}
-	d.lanes[g.ID] = lane
-	return lane
+	return d.lanes[g.ID]
 }
 
 // lineChanged forgets who is ahead of whom: a group came or went, or has other

@@ -1,0 +1,56 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// One walk with an index finds the same groups ahead as asking every pair does.
+func TestTheIndexFindsWhatPairsFind(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 300 {
+		s := NewSnapshot(Queue{Settings: Settings{Mode: Parallel}})
+		for n := range 1 + r.IntN(70) {
+			g := &Group{ID: GroupID(n + 1)}
+			for m := range 1 + r.IntN(3) {
+				e := &Entry{ID: EntryID(fmt.Sprint(n, "/", m)), State: Pending, Group: g.ID, BoundTargets: TargetsID(len(s.Targets) + 1)}
+				s.Targets[e.BoundTargets] = anySet(r)
+				s.Entries[e.ID] = e
+				g.Members = append(g.Members, e.ID)
+			}
+			s.Groups[g.ID] = g
+			s.Line = append(s.Line, g.ID)
+		}
+		d := begin(s, time.Time{})
+		for i, g := range s.line() {
+			want := d.lane(g, s.line()[:i], true)
+			slices.Reverse(want)
+			if got := d.ahead(g); !slices.Equal(got, want) {
+				t.Fatalf("%d groups are ahead of group %d, want %d", len(got), g.ID, len(want))
+			}
+		}
+	}
+}
+
+func anySet(r *rand.Rand) TargetSet {
+	var s TargetSet
+	switch r.IntN(40) {
+	case 0:
+		return Everything
+	case 1:
+		for h := range uint64(indexedTargets + 1) {
+			s.Hashes = append(s.Hashes, h*3+uint64(r.IntN(3)))
+		}
+	default:
+		for range r.IntN(4) {
+			s.Hashes = append(s.Hashes, uint64(r.IntN(4000)))
+		}
+	}
+	slices.Sort(s.Hashes)
+	s.Hashes = slices.Compact(s.Hashes)
+	return s
+}
