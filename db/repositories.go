@@ -43,6 +43,20 @@ func (db *DB) Repository(ctx context.Context, org int64, host, owner, name strin
 	return row.repo(row.ID), nil
 }
 
+// OrganizationOf is the organisation that a repository belongs to, for callers
+// that do not speak for one. ErrNotFound: there is no such repository, or the
+// App is not installed on it.
+func (db *DB) OrganizationOf(ctx context.Context, host, owner, name string) (int64, error) {
+	row, err := findRepository(ctx, db.sql, host, owner, name)
+	if err == nil && (row == nil || row.Installation == 0) {
+		err = queue.ErrNotFound
+	}
+	if err != nil {
+		return 0, fail("find the organisation of a repository", err)
+	}
+	return row.OrgID, nil
+}
+
 // findRepository finds a repository of any organisation by its name or, when
 // no other has it now, by one that it had: the latest to have had it. It
 // returns nil when there is none.

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/klauspost/compress/zstd"
+	"github.com/lib/pq"
 
 	"signalbox/queue"
 )
@@ -133,6 +135,41 @@ func (db *DB) unpackNames(raw []byte) ([]string, error) {
 		return nil, fmt.Errorf("unpack the names of impacted targets: %w", err)
 	}
 	return strings.Split(string(text), "\x00"), nil
+}
+
+// ImpactedTargets is what the pull requests of a chain impact together, at the
+// heads that the chain has: the names in order, of the newest set of each head.
+// known is false when nothing was uploaded for any of them, or it is no longer
+// kept; everything is true when one of them impacts everything.
+func (db *DB) ImpactedTargets(ctx context.Context, repo queue.RepoID, chain []queue.Step) (names []string, everything, known bool, err error) {
+	prs, heads := make([]int64, len(chain)), make([]string, len(chain))
+	for i, step := range chain {
+		prs[i], heads[i] = step.PR, clean(step.Head)
+	}
+	newest, err := newestTargets(ctx, db.sql, repo, prs, heads)
+	if err != nil {
+		return nil, false, false, fail("read impacted targets", err)
+	}
+	var rows []struct {
+		Everything bool   `json:"everything"`
+		Names      []byte `json:"names"`
+	}
+	if err := db.sql.SelectContext(ctx, &rows, `SELECT everything, names FROM impacted_targets WHERE id = ANY($1)`,
+		pq.Array(numbered(slices.Collect(maps.Values(newest))))); err != nil {
+		return nil, false, false, fail("read impacted targets", err)
+	}
+	for _, row := range rows {
+		if row.Everything {
+			return nil, true, true, nil
+		}
+		more, err := db.unpackNames(row.Names)
+		if err != nil {
+			return nil, false, false, err
+		}
+		names = append(names, more...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), false, len(rows) > 0, nil
 }
 
 // newZip makes what compresses and what unpacks, for any number of goroutines.

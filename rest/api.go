@@ -52,6 +52,7 @@ type API struct {
 	timeout  time.Duration
 
 	limits *limits
+	forks  *limits // of callers who have no token, by address
 	keys   keys
 	router *httprouter.Router
 }
@@ -85,6 +86,7 @@ func New(cfg Config) *API {
 		burst = 200
 	}
 	a.limits = newLimits(perSecond, burst)
+	a.forks = newLimits(forksPerSecond, forksBurst)
 	a.router = a.newRouter()
 	return a
 }

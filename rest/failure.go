@@ -17,6 +17,7 @@ const (
 	CodeMethodNotAllowed     = "METHOD_NOT_ALLOWED"       // 405
 	CodeTokenMissing         = "TOKEN_MISSING"            // 401
 	CodeTokenInvalid         = "TOKEN_INVALID"            // 401: unknown, expired or revoked
+	CodeForkRunUnconfirmed   = "FORK_RUN_NOT_CONFIRMED"   // 401: the host does not confirm what stands in for a token
 	CodeRateLimited          = "RATE_LIMITED"             // 429
 	CodeScopeMissing         = "SCOPE_MISSING"            // 403
 	CodeUnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE"   // 415

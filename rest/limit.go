@@ -7,6 +7,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// What a caller without a token may do at an address: each request costs us
+// questions to the host, of which we have only so many.
+const (
+	forksPerSecond = 1
+	forksBurst     = 30
+)
+
 // limits holds each caller to its rate. What a caller did not use for so long
 // that it may do everything again is forgotten.
 type limits struct {

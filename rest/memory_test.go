@@ -23,8 +23,9 @@ type memory struct {
 	queues []*memoryQueue
 	now    func() time.Time
 
-	facts  int64
-	decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan
+	facts   int64
+	targets []memoryTargets
+	decide  func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan
 }
 
 type memoryRepo struct {
@@ -184,6 +185,7 @@ func (m *memory) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapsh
 	if q == nil {
 		return nil, queue.ErrNotFound
 	}
+	m.look(q)
 	return q.Snapshot, nil
 }
 
@@ -200,6 +202,71 @@ func (m *memory) Run(_ context.Context, id queue.ID, run queue.RunID) (queue.Run
 		entries = append(entries, *q.Entries[step.Entry])
 	}
 	return r, entries, nil
+}
+
+// memoryTargets is one uploaded set; its number is its place in the list.
+type memoryTargets struct {
+	repo       queue.RepoID
+	pr         int64
+	head       string
+	names      []string
+	everything bool
+}
+
+func (m *memory) SetImpactedTargets(_ context.Context, repo queue.RepoID, pr int64, head string, names []string, everything bool) error {
+	m.mu.Lock()
+	m.targets = append(m.targets, memoryTargets{repo, pr, head, names, everything})
+	m.mu.Unlock()
+	for _, q := range m.queues {
+		if q.Queue.Repo.ID == repo {
+			if _, err := m.learn(q.Queue.ID, queue.TargetsUploaded{PR: pr, Head: head}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// newest is the newest set of a head commit, nil if it has none.
+func (m *memory) newest(repo queue.RepoID, pr int64, head string) (queue.TargetsID, *memoryTargets) {
+	for i, set := range slices.Backward(m.targets) {
+		if set.repo == repo && set.pr == pr && set.head == head {
+			return queue.TargetsID(i + 1), &set
+		}
+	}
+	return 0, nil
+}
+
+// look gives a queue's entries the targets that are known.
+func (m *memory) look(q *memoryQueue) {
+	for _, e := range q.Snapshot.Entries {
+		e.Targets, _ = m.newest(q.Queue.Repo.ID, e.Number, e.Head)
+	}
+	for i, set := range m.targets {
+		q.Targets[queue.TargetsID(i+1)] = queue.TargetSet{All: set.everything, Hashes: queue.NewTargetSet(set.names).Hashes}
+	}
+}
+
+func (m *memory) ImpactedTargets(_ context.Context, repo queue.RepoID, chain []queue.Step) (names []string, everything, known bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, step := range chain {
+		if _, set := m.newest(repo, step.PR, step.Head); set != nil {
+			known, everything = true, everything || set.everything
+			names = append(names, set.names...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), everything, known, nil
+}
+
+func (m *memory) OrganizationOf(_ context.Context, host, owner, name string) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.repo(host, owner, name); r != nil && r.Installation != 0 {
+		return r.org, nil
+	}
+	return 0, queue.ErrNotFound
 }
 
 func (m *memory) Entries(_ context.Context, id queue.ID, page queue.EntryPage) ([]queue.Entry, error) {
@@ -365,6 +432,7 @@ func (m *memory) learn(id queue.ID, fact queue.Fact) (queue.Answer, error) {
 		return queue.Answer{}, queue.ErrNotFound
 	}
 	m.facts++
+	m.look(q)
 	plan := m.decide(q.Snapshot, []queue.Received{{ID: m.facts, Fact: fact}}, m.now())
 	q.moves = append(q.moves, plan.Moves...)
 	return plan.Answers[m.facts], nil
@@ -389,7 +457,27 @@ type fakeHost struct {
 	pulls     map[int64]queue.PullRequest
 	mergeable map[int64]queue.Mergeability
 	installed map[string]string // owner/name → owner whose installation it is
+	runs      map[int64]fakeRun
 	down      bool
+}
+
+// fakeRun is a run of CI of acme/app.
+type fakeRun struct {
+	head string
+	live bool // in progress, for a pull request from a fork
+}
+
+func (h *fakeHost) ForkRun(_ context.Context, repo queue.Repo, run int64) (head string, live bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return "", false, errors.New("dial tcp 10.1.2.3:443: connection refused")
+	}
+	r, ok := h.runs[run]
+	if !ok || repo.Name != "app" {
+		return "", false, fmt.Errorf("run: %w", errGone)
+	}
+	return r.head, r.live, nil
 }
 
 var errGone = errors.New("gone")

@@ -59,6 +59,9 @@ func newPostgresWorld(t *testing.T) *world {
 
 // decideDue makes the decisions that are due.
 func (w *world) decideDue(store *db.DB) {
+	if err := store.Route(context.Background(), w.clock.now()); err != nil {
+		w.t.Errorf("route: %v", err)
+	}
 	for {
 		_, due, err := store.UpdateDue(context.Background(), w.clock.now(), w.decide)
 		if err != nil {

@@ -62,7 +62,7 @@ func encodeReadiness(q *queue.Queue, e *queue.Entry) readiness {
 	out := readiness{
 		RequiresImpactedTargets: q.ReportedMode() == queue.Parallel,
 		DoesBaseBranchMatch:     e.Base == q.Branch,
-		HasImpactedTargets:      hasImpactedTargets(e),
+		HasImpactedTargets:      e.Targets != 0,
 		GitHubMergeability:      string(e.Mergeability),
 	}
 	if e.Mergeability == "" {
@@ -70,10 +70,6 @@ func encodeReadiness(q *queue.Queue, e *queue.Entry) readiness {
 	}
 	return out
 }
-
-// hasImpactedTargets reports whether targets are known for the entry's head
-// commit. Nothing uploads them yet.
-func hasImpactedTargets(*queue.Entry) bool { return false }
 
 // decodePullRequest reads a request that names a queue and a pull request.
 func (a *API) decodePullRequest(c *call, more ...field) (p place, pr int64, err error) {

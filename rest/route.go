@@ -64,6 +64,7 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/listPullRequests", scope: account.Read, handle: a.listPullRequests},
 		{method: http.MethodPost, path: "/v1/explainPullRequest", scope: account.Read, handle: a.explainPullRequest},
 
+		{method: http.MethodPost, path: "/v1/setImpactedTargets", scope: account.Submit, handle: a.setImpactedTargets, open: fromFork},
 		{method: http.MethodPost, path: "/v1/getMergeQueueTestingDetails", scope: account.Read, handle: a.getMergeQueueTestingDetails},
 		{method: http.MethodPost, path: "/v1/getQueueGraph", scope: account.Read, handle: a.getQueueGraph},
 		{method: http.MethodGet, path: "/v1/getMergeQueueMetrics", scope: account.Read, handle: a.getMergeQueueMetrics},

@@ -31,6 +31,7 @@ import (
 //
 //	pull 12 title="Add a" author=ann base=main state=open mergeable=mergeable
 //	                               what the host says of a pull request
+//	run 900 pull=12 live=yes       a run of its CI: in progress, for a fork, or not
 //	installed acme/app by=acme     where the App is installed
 //	host down|up · store down|gone|up · decisions off|on
 //	work                           perform what the queue asked for: reads,

@@ -10,8 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strconv"
@@ -149,10 +149,10 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, err
 // admit finds out who calls and whether they may.
 func (a *API) admit(w http.ResponseWriter, r *http.Request, rt route, c *call) error {
 	var token account.Token
-	who := caller{}
+	who, limits := caller{}, a.limits
 	open := r.Header.Get(headerToken) == "" && rt.open != nil && rt.open(r.Header)
 	if open {
-		who.address = addressOf(r)
+		who.address, limits = addressOf(r), a.forks
 	} else {
 		var err error
 		if token, err = a.token(r, c.now); err != nil {
@@ -163,7 +163,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, rt route, c *call) e
 			x.org, x.token = token.Org.Slug, token.ID
 		}
 	}
-	if wait := a.limits.take(who, c.now); wait > 0 {
+	if wait := limits.take(who, c.now); wait > 0 {
 		return &failure{status: http.StatusTooManyRequests, code: CodeRateLimited, retry: wait,
 			message: "This caller has sent too many requests. Wait as long as Retry-After says."}
 	}
@@ -174,13 +174,21 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request, rt route, c *call) e
 	return nil
 }
 
-// addressOf is where a request came from, without the port. Behind a proxy
+// addressOf is where a request came from, without the port; of an IPv6 address
+// the network, because one caller has all the addresses in it. Behind a proxy
 // it is the proxy's: what a header says of the caller anybody can write.
 func addressOf(r *http.Request) string {
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return host
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
 	}
-	return r.RemoteAddr
+	address := from.Addr().Unmap()
+	if address.Is6() {
+		if network, err := address.WithZone("").Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return address.String()
 }
 
 // token finds the caller's token. It stands in one header and nowhere else.

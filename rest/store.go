@@ -36,6 +36,17 @@ type Store interface {
 	Read(ctx context.Context, q queue.ID, prs ...int64) (*queue.Snapshot, error)
 	// Run finds a run of the queue, ended or not, and the entries of its chain.
 	Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error)
+	// SetImpactedTargets stores what a pull request impacts at a head commit:
+	// everything, or the targets named. Nobody need know the pull request yet.
+	SetImpactedTargets(ctx context.Context, repo queue.RepoID, pr int64, head string, names []string, everything bool) error
+	// ImpactedTargets is what the pull requests of a chain impact together,
+	// at their heads in it, in order. known: something was uploaded for one
+	// of them. everything: one of them impacts everything.
+	ImpactedTargets(ctx context.Context, repo queue.RepoID, chain []queue.Step) (names []string, everything, known bool, err error)
+	// OrganizationOf is the organisation of a repository that the App is
+	// installed on, for the one call that needs no token. It and everything
+	// that is found by its answer must not be shown to such a caller.
+	OrganizationOf(ctx context.Context, host, owner, name string) (int64, error)
 	// Wish appends a fact for a queue and waits until it was decided on.
 	// The answer says what became of it; an error, that nobody knows.
 	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
@@ -62,4 +73,8 @@ type Host interface {
 	PullRequest(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, error)
 	// Find looks up a repository that is not connected yet.
 	Find(ctx context.Context, host, owner, name string) (queue.Repo, error)
+	// ForkRun reads a run of CI of a repository: the head commit that it
+	// tests, and whether it is, at this moment, in progress for a pull
+	// request from a fork.
+	ForkRun(ctx context.Context, repo queue.Repo, run int64) (head string, live bool, err error)
 }

@@ -22,7 +22,7 @@ type testingDetails struct {
 	DependentPRs           []int64      `json:"dependentPrs"`
 	CreatedAt              moment       `json:"createdAt"`
 	Status                 string       `json:"status"`
-	// The targets are left out when none were uploaded; nothing uploads them yet.
+	// The targets are left out when none were uploaded.
 	ImpactedTargets             *[]string `json:"impactedTargets,omitempty"`
 	ImpactedTargetsForTestedPRs *[]string `json:"impactedTargetsForTestedPrs,omitempty"`
 }
@@ -70,7 +70,12 @@ func (a *API) getMergeQueueTestingDetails(ctx context.Context, c *call) (any, er
 	if err != nil {
 		return nil, orNotFound(fmt.Errorf("find run: %w", err), missing)
 	}
-	return encodeRun(q, run, entries), nil
+	out := encodeRun(q, run, entries)
+	out.ImpactedTargets, out.ImpactedTargetsForTestedPRs, err = a.targetsOfRun(ctx, q, run)
+	if err != nil {
+		return nil, fmt.Errorf("read the impacted targets of run %s: %w", run.ID, err)
+	}
+	return out, nil
 }
 
 func encodeRun(q queue.Queue, run queue.Run, entries []queue.Entry) testingDetails {

@@ -125,7 +125,7 @@ func newWorld(t *testing.T, adjust func(*Config)) *world {
 // begin makes the host and the API.
 func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	w.store = &faulty{scriptStore: store}
-	w.host = &fakeHost{pulls: map[int64]queue.PullRequest{}, mergeable: map[int64]queue.Mergeability{}, installed: map[string]string{"acme/app": "acme"}}
+	w.host = &fakeHost{pulls: map[int64]queue.PullRequest{}, mergeable: map[int64]queue.Mergeability{}, runs: map[int64]fakeRun{}, installed: map[string]string{"acme/app": "acme"}}
 	ids := 0
 	cfg := Config{
 		Store: w.store, Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
@@ -219,6 +219,9 @@ func (w *world) command(line string) {
 	case "see":
 		w.pull(number, given)
 		w.learn(w.queues[0].ID, queue.PullRequestSeen{PullRequest: w.host.pulls[number], Read: true})
+	case "run":
+		pr, _ := strconv.ParseInt(given["pull"], 10, 64)
+		w.host.runs[number] = fakeRun{w.host.pulls[pr].Head, given["live"] == "yes"}
 	case "installed":
 		w.host.installed[args[0]] = given["by"]
 	case "host":
@@ -270,6 +273,10 @@ func (w *world) pull(number int64, given map[string]string) {
 			pr.Author.Login = value
 		case "base":
 			pr.Base = value
+		case "head":
+			pr.Head = value
+		case "fork":
+			pr.Fork = value == "yes"
 		case "state":
 			pr.Open, pr.Draft, pr.Merged = value == "open" || value == "draft", value == "draft", value == "merged"
 		case "mergeable":
