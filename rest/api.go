@@ -54,10 +54,11 @@ type API struct {
 	limits *limits
 	forks  *limits // of callers who have no token, by address
 	keys   keys
+	manual manual
 	router *httprouter.Router
 }
 
-// New makes the API. It serves the paths from /v1/ down.
+// New makes the API. It serves the paths from /v1/ down, and /docs/api.
 func New(cfg Config) *API {
 	a := &API{
 		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
@@ -87,6 +88,7 @@ func New(cfg Config) *API {
 	}
 	a.limits = newLimits(perSecond, burst)
 	a.forks = newLimits(forksPerSecond, forksBurst)
+	a.manual = newManual()
 	a.router = a.newRouter()
 	return a
 }

@@ -39,7 +39,7 @@ func (a *API) getMergeQueueMetrics(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return document{metricsType, text}, nil
+	return document{kind: metricsType, body: text}, nil
 }
 
 // decodeMetricsQuery reads which repository is asked about, if it is only one.

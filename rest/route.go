@@ -30,8 +30,9 @@ type handler func(ctx context.Context, c *call) (any, error)
 
 // document is an answer that is not encoded as JSON.
 type document struct {
-	kind string // content type, exactly as it is sent
-	body []byte
+	kind   string // content type, exactly as it is sent
+	body   []byte
+	policy string // Content-Security-Policy of a page; "" = none
 }
 
 // call is a request that has passed everything that all requests must.
@@ -70,5 +71,7 @@ func (a *API) routes() []route {
 		{method: http.MethodGet, path: "/v1/getMergeQueueMetrics", scope: account.Read, handle: a.getMergeQueueMetrics},
 
 		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
+		{method: http.MethodGet, path: "/v1/openapi.json", handle: a.getOpenAPI},
+		{method: http.MethodGet, path: "/docs/api", handle: a.getDocs},
 	}
 }

@@ -17,6 +17,7 @@ var samples = map[string]string{
 	"/v1/getSubmittedPullRequests":    `{@main,"prs":[{"number":12},{"number":13}]}`,
 	"/v1/explainPullRequest":          `{@main,"pr":{"number":12}}`,
 	"/v1/getMergeQueueTestingDetails": `{@main,"testRunId":"$run12"}`,
+	"/v1/setImpactedTargets":          `{@main,"pr":{"number":12},"impactedTargets":["a"]}`,
 	"/v1/getMergeQueueMetrics":        "",
 	"/v1/status":                      "",
 }

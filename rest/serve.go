@@ -28,6 +28,9 @@ import (
 // maxBody is the most that a request may send, in bytes.
 const maxBody = 20 << 20
 
+// jsonType is the content type of every JSON that we send.
+const jsonType = "application/json; charset=utf-8"
+
 // The headers of a request.
 const (
 	headerToken  = "X-Api-Token"
@@ -267,12 +270,15 @@ func reply(w http.ResponseWriter, status int, result any) error {
 	if err := encoder.Encode(result); err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	send(w, status, document{"application/json; charset=utf-8", body.Bytes()})
+	send(w, status, document{kind: jsonType, body: body.Bytes()})
 	return nil
 }
 
 func send(w http.ResponseWriter, status int, d document) {
 	w.Header().Set("Content-Type", d.kind)
+	if d.policy != "" {
+		w.Header().Set("Content-Security-Policy", d.policy)
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(d.body)))
 	w.WriteHeader(status)
 	// An error here means that the caller has gone; there is nobody to tell.

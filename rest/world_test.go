@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -41,6 +42,8 @@ type world struct {
 	actions []queue.Action
 	reports int64
 	cursor  string // the newest page token
+	// judge sees every request and its answer; nil: nobody does.
+	judge func(r *http.Request, body []byte, got *httptest.ResponseRecorder)
 }
 
 // scriptStore is a store with the way in for what the host and CI say.
@@ -382,7 +385,15 @@ func (w *world) check(pr int64, name, result string, given map[string]string) {
 // send sends a request.
 func (w *world) send(r *http.Request) *httptest.ResponseRecorder {
 	got := httptest.NewRecorder()
+	var sent []byte
+	if w.judge != nil {
+		sent, _ = io.ReadAll(r.Body) // a recorder's body: it cannot fail
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+	}
 	w.during(func() { w.api.ServeHTTP(got, r) })
+	if w.judge != nil {
+		w.judge(r, sent, got)
+	}
 	if got.Header().Get("X-Request-Id") == "" {
 		w.t.Errorf("%s: no X-Request-Id", r.URL.Path)
 	}
