@@ -26,7 +26,7 @@ const storyLimit = 4 * time.Minute
 
 // notYet are what stories do that the core can and the service cannot yet.
 var notYet = map[string]string{
-	"\ntargets ":            "impacted targets cannot be uploaded yet",
+	"\ntargets ":             "impacted targets cannot be uploaded yet",
 	"directMergeMode=always": "the Git host's client does not say yet what may land directly",
 }
 
