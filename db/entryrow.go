@@ -45,7 +45,7 @@ type entryRow struct {
 	RefreshAsked    stamp  `json:"refresh_asked"`
 	RefreshAfter    stamp  `json:"refresh_after"`
 	RefreshTries    int    `json:"refresh_tries"`
-	RefreshDue      stamp  `json:"refresh_due"` // ours: see refreshDue
+	RefreshDue      stamp  `json:"refresh_due"` // ours: Entry.RefreshDue
 
 	SubmittedByLogin string `json:"submitted_by_login"`
 	SubmittedByID    int64  `json:"submitted_by_id"`
@@ -93,7 +93,7 @@ func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
 		Labels: e.Labels, CommitTitle: e.CommitTitle, HostUpdatedAt: stamp(e.UpdatedAt),
 		BoundHead: e.BoundHead, Mergeability: string(e.Mergeability), MergeabilityWhy: e.MergeabilityWhy, MergeabilityFor: e.MergeabilityFor,
 		Doubted: e.Doubted, RefreshAsked: stamp(e.RefreshAsked), RefreshAfter: stamp(e.RefreshAfter), RefreshTries: e.RefreshTries,
-		RefreshDue:       stamp(refreshDue(e)),
+		RefreshDue:       stamp(e.RefreshDue()),
 		SubmittedByLogin: e.SubmittedBy.Login, SubmittedByID: e.SubmittedBy.ID, SubmittedByBot: e.SubmittedBy.Bot, Via: string(e.Via),
 		Priority: e.Priority, PriorityGiven: e.PriorityGiven, NoBatch: e.NoBatch, Forced: e.Forced,
 		SubmittedAt: stamp(e.SubmittedAt), AdmittedAt: stamp(e.AdmittedAt), StateChangedAt: stamp(e.StateChangedAt),
@@ -120,38 +120,6 @@ func (r entryRow) entry() queue.Entry {
 		Removed: r.Removed, ConflictsWith: queue.EntryID(r.ConflictsWith), Direct: r.Direct, Alone: r.Alone, Returned: r.Returned,
 		VerifiedBy: queue.RunID(r.VerifiedBy), LandedCommit: r.LandedCommit, Version: r.Version,
 	}
-}
-
-// How long package queue waits for the answer to a refresh, and how often it
-// reads again what it knows.
-const (
-	refreshDeadline = 5 * time.Minute
-	refreshEvery    = 2 * time.Minute
-)
-
-// refreshDue is when package queue will ask for a refresh of an entry that
-// nothing else happens to; zero for one that it leaves alone. It finds the
-// entries outside a window that time alone brings into it. An error on the
-// early side loads an entry for nothing, one on the late side asks late.
-func refreshDue(e *queue.Entry) time.Time {
-	uncertain := e.Mergeability != queue.Mergeable && e.Mergeability != queue.NotMergeable
-	var due time.Time
-	switch {
-	case !e.Active():
-		return time.Time{}
-	case !e.RefreshAsked.IsZero():
-		return e.RefreshAsked.Add(refreshDeadline)
-	case e.Doubted || e.State == queue.NotReady && uncertain:
-		due = e.RefreshAfter
-	case e.State == queue.NotReady:
-		due = e.RefreshAfter.Add(refreshEvery)
-	default:
-		return time.Time{}
-	}
-	if due.Before(e.StateChangedAt) {
-		return e.StateChangedAt // long due; the zero time would say never
-	}
-	return due
 }
 
 // saveEntries writes entries that changed or are new. It refuses an older

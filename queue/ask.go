@@ -53,25 +53,7 @@ func (d *decision) waiting() bool {
 // whose mergeability nobody knows. One that is not ready is also read now and
 // then, in case a message was lost.
 func (d *decision) askPullRequest(e *Entry) {
-	if d.isLanding(e) {
-		return
-	}
-	uncertain := e.Mergeability != Mergeable && e.Mergeability != NotMergeable
-	wanted := e.Doubted || e.State == NotReady && uncertain
-	switch {
-	case !e.RefreshAsked.IsZero():
-		if !d.due(e.RefreshAsked.Add(refreshDeadline)) {
-			return
-		}
-	case wanted:
-		if !d.due(e.RefreshAfter) {
-			return
-		}
-	case e.State == NotReady:
-		if !d.due(e.RefreshAfter.Add(resyncEvery)) {
-			return
-		}
-	default:
+	if due := e.RefreshDue(); d.isLanding(e) || due.IsZero() || !d.due(due) {
 		return
 	}
 	e.Doubted = false
@@ -82,6 +64,31 @@ func (d *decision) askPullRequest(e *Entry) {
 		ask.Direct, ask.Branch, ask.RequiredStatuses = true, q.Branch, q.RequiredStatuses
 	}
 	d.actions = append(d.actions, ask)
+}
+
+// RefreshDue is when an entry that nothing else happens to is to be read from
+// the host (again): an answer is overdue, a doubt may be cleared up, or what is
+// known gets old. It is zero for one that is left alone. A store uses it to
+// find the entries outside a window that time alone brings into it.
+func (e *Entry) RefreshDue() time.Time {
+	uncertain := e.Mergeability != Mergeable && e.Mergeability != NotMergeable
+	var due time.Time
+	switch {
+	case !e.Active():
+		return time.Time{}
+	case !e.RefreshAsked.IsZero():
+		return e.RefreshAsked.Add(refreshDeadline)
+	case e.Doubted || e.State == NotReady && uncertain:
+		due = e.RefreshAfter
+	case e.State == NotReady:
+		due = e.RefreshAfter.Add(resyncEvery)
+	default:
+		return time.Time{}
+	}
+	if due.Before(e.StateChangedAt) {
+		return e.StateChangedAt // long due; the zero time would say never
+	}
+	return due
 }
 
 // askAll has the host read again now and then while something waits, because
