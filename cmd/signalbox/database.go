@@ -13,6 +13,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/db/pgserver"
+	"signalbox/queue/engine"
 )
 
 // database is an open database, and the private Postgres that it is in, if
@@ -39,7 +40,7 @@ func openDatabase(ctx context.Context, cfg storageConfig, now func() time.Time, 
 	}
 	connect, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Now: now, Log: log, MaxOpen: cfg.connections})
+	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Now: now, Log: log, MaxOpen: cfg.connections, MaxAttempts: engine.MaxAttempts})
 	if err != nil {
 		err = fmt.Errorf("the database cannot be used: %w. Check that Postgres runs and that DATABASE_URL is right", err)
 		return nil, errors.Join(err, d.Close())
