@@ -224,8 +224,8 @@ func (db *DB) totals(ctx context.Context, ids []int64) (map[measured]queue.Happe
 
 // totalsRow is a row of queue_totals.
 type totalsRow struct {
-	QueueID int64                                        `json:"queue_id"`
-	Counted int64                                        `json:"counted"`
+	QueueID int64                                       `json:"queue_id"`
+	Counted int64                                       `json:"counted"`
 	Totals  document[map[queue.RunKind]*queue.Happened] `json:"totals"`
 }
 
