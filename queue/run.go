@@ -1,0 +1,159 @@
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+// Group is one or more entries tested together, in this order. It exists from
+// its forming until its last member leaves or lands.
+type Group struct {
+	ID      GroupID
+	Members []EntryID
+	// Part says where in a bisection the group stands; nil for a group of the line.
+	Part *Part
+	// Run is the newest run of the group; "" when it waits for one.
+	Run RunID
+	// Interrupted counts the interrupted runs of these very members.
+	Interrupted int
+	// BuildTries counts builds that ended without an answer, NotBefore is
+	// when the next may be asked for.
+	BuildTries int
+	NotBefore  time.Time
+	// Proof is the group whose passed run proves this one too, because it
+	// includes it (optimistic merging); 0 = its own run does.
+	Proof GroupID
+	// LandTries counts landings of this group that the world's changes stopped.
+	LandTries int
+	// OneByOne: land this group without those behind it, because a joint
+	// landing was refused without naming anybody.
+	OneByOne bool
+	FormedAt time.Time
+	// Direct: it lands without a run, see Entry.Direct.
+	Direct bool
+	// Urgent: formed of an urgent entry, whatever its priority is by now.
+	Urgent bool
+}
+
+// Part says which bisection a group is a part of. The order of the parts is
+// that of Snapshot.Parts.
+type Part struct {
+	Bisection int64 `json:"bisection"`
+}
+
+// RunState is where a run stands.
+type RunState string
+
+// The states of a run. Building and RunTesting are live.
+const (
+	Building    RunState = "building"    // asked for; not on the host yet, as far as we know
+	RunTesting  RunState = "testing"     // its branch is on the host; CI is at work
+	RunPassed   RunState = "passed"      // all required statuses passed
+	RunFailed   RunState = "failed"      // a required status failed, or time ran out
+	Interrupted RunState = "interrupted" // a required status was cancelled by somebody else
+	Stopped     RunState = "stopped"     // what it tested is no longer wanted; later reports mean nothing
+)
+
+// Live reports whether the run holds a slot.
+func (s RunState) Live() bool { return s == Building || s == RunTesting }
+
+// RunKind says which line a run belongs to.
+type RunKind string
+
+// The kinds, as metrics label them.
+const (
+	MainRun      RunKind = "main"
+	BisectionRun RunKind = "bisection"
+)
+
+// Step is one entry's change in a chain. Commit and Tree are "" until built;
+// with the rebase method Commit is the last of the entry's commits.
+type Step struct {
+	Entry      EntryID `json:"entry"`
+	Submission int64   `json:"submission"`
+	PR         int64   `json:"pr"`
+	Head       string  `json:"head"`
+	Commit     string  `json:"commit,omitempty"`
+	Tree       string  `json:"tree,omitempty"`
+}
+
+// same reports whether two steps are the same change, built or not.
+func (s Step) same(o Step) bool {
+	return s.Entry == o.Entry && s.Submission == o.Submission && s.Head == o.Head
+}
+
+// Base is where a chain begins.
+type Base struct {
+	Commit string `json:"commit"`
+	Tree   string `json:"tree"`
+	Epoch  int64  `json:"epoch"` // of the target, when the chain began
+	Seq    int64  `json:"seq"`   // LandedSeq of the queue, when the chain began
+}
+
+// Run is one test of one group on one predicted base.
+type Run struct {
+	ID      RunID
+	Group   GroupID
+	Kind    RunKind
+	State   RunState
+	Members []EntryID // the group's members when it was built
+	Base    Base
+	Chain   []Step // the entries ahead, then the group's own
+	Branch  string // without refs/heads/
+	// Commit and Tree are those of the last step: what CI tests.
+	Commit string
+	Tree   string
+
+	MergeMethod    MergeMethod
+	LandingMode    LandingMode
+	Required       []Required
+	RequiredSource RequiredSource
+	DraftPR        int64 // the pull request opened for it; 0 = none
+
+	Checks map[string]Report // the newest report of each name, by Report.Key
+
+	AskedAt   time.Time // when building was asked for
+	StartedAt time.Time // when the branch was on the host
+	Deadline  time.Time // of the present state
+	EndedAt   time.Time
+	// Why is the reason code of a failed, interrupted or stopped run, Message its sentence.
+	Why     Reason
+	Message string
+	// NotBuilt is what a build reported that did not succeed, until it is decided on.
+	NotBuilt *RunNotBuilt
+	// Spoilt says in words what somebody else did to the test branch; "" = nothing.
+	Spoilt string
+	// ReadAfter is when to read the commit's checks, because something hinted
+	// that reports were missed; zero = no need.
+	ReadAfter time.Time
+}
+
+// Own are the steps of the group itself.
+func (r *Run) Own() []Step { return r.Chain[len(r.Chain)-len(r.Members):] }
+
+// Ahead are the steps of the entries that the run includes but does not test.
+func (r *Run) Ahead() []Step { return r.Chain[:len(r.Chain)-len(r.Members)] }
+
+// Includes reports whether the run's chain has that submission of an entry.
+func (r *Run) Includes(e *Entry) bool {
+	return slices.ContainsFunc(r.Chain, func(s Step) bool {
+		return s.Entry == e.ID && s.Submission == e.Submission
+	})
+}
+
+// Required is one check that must pass on the test commit.
+type Required struct {
+	Name string `json:"name"`
+	// AppID restricts who may report it, as rulesets can; 0 = anybody.
+	AppID int64 `json:"appId,omitempty"`
+}
+
+// RequiredSource says where the required statuses came from, in the API's words.
+type RequiredSource string
+
+// The sources, first one that has any wins.
+const (
+	FromQueue      RequiredSource = "merge_instance"
+	FromConfigFile RequiredSource = "service_config"
+	FromProtection RequiredSource = "repo_provider_branch_protection"
+)
