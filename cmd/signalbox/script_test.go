@@ -24,12 +24,6 @@ func TestMain(m *testing.M) {
 // storyLimit bounds one story, so that one that hangs says where.
 const storyLimit = 4 * time.Minute
 
-// notYet are what stories do that the core can and the service cannot yet.
-var notYet = map[string]string{
-	"\ntargets ":             "impacted targets cannot be uploaded yet",
-	"directMergeMode=always": "the Git host's client does not say yet what may land directly",
-}
-
 // TestStoriesOnTheWholeService plays the stories of package queue once more:
 // with real git, a real Postgres, the simulated GitHub, webhooks, jobs, and the
 // same words at the end. Only the names of commits differ.
@@ -50,11 +44,6 @@ func TestStoriesOnTheWholeService(t *testing.T) {
 				t.Fatal(err)
 			}
 			story := string(text)
-			for what, why := range notYet {
-				if strings.Contains(story, what) {
-					t.Skip(why)
-				}
-			}
 			ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
 			defer cancel()
 			p := sim.Player{Build: func(s queue.Settings) (sim.Town, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,7 +121,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	api := rest.New(rest.Config{
-		Store: s.db.DB, Host: s.host, HostName: s.cfg.host, Log: s.cfg.log, Now: s.clock.Now,
+		Store: s.db.DB, Host: s.host, HostName: s.cfg.host, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst,
 		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})
@@ -128,7 +129,7 @@ func (s *service) routes() (http.Handler, error) {
 		switch path := r.URL.Path; {
 		case path == "/webhook":
 			hooks.ServeHTTP(w, r)
-		case path == "/v1" || len(path) > 3 && path[:4] == "/v1/":
+		case path == "/v1" || strings.HasPrefix(path, "/v1/") || path == "/docs/api":
 			api.ServeHTTP(w, r)
 		case path == "/healthz":
 			health(w, nil)

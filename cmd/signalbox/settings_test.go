@@ -140,33 +140,6 @@ func TestTheHostFollowsFromTheURL(t *testing.T) {
 	}
 }
 
-// TestReadmeListsEverySetting holds README.md's table to the struct.
-func TestReadmeListsEverySetting(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := settingsTable(t); !strings.Contains(string(text), want) {
-		t.Errorf("README.md must contain this table of settings:\n%s", want)
-	}
-}
-
-// settingsTable is every flag of serve as a table in Markdown.
-func settingsTable(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("| variable | flag | default | what it is |\n|---|---|---|---|\n")
-	for _, f := range flagsOf(t, "serve") {
-		value := "none"
-		if f.HasDefault {
-			value = "`" + f.Default + "`"
-		}
-		b.WriteString("| `" + strings.Join(f.Envs, "` or `") + "` | `--" + f.Name + "` | " + value + " | " + f.Help + " |\n")
-	}
-	return b.String()
-}
-
 func flagsOf(t *testing.T, command string) []*kong.Flag {
 	t.Helper()
 	parser, err := newParser(&commands{}, console{out: new(bytes.Buffer), err: new(bytes.Buffer)})

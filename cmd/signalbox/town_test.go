@@ -232,9 +232,16 @@ func (w *town) Green(number int64) error {
 	return w.sim.Report(w.ctx, githubsim.Report{Repo: townRepo, SHA: w.heads[number], Name: "ci", Conclusion: "success"})
 }
 
-// Targets would upload impacted targets.
-func (w *town) Targets(int64, []string) error {
-	return errors.New("impacted targets cannot be uploaded yet")
+// Targets uploads the impacted targets of a pull request's head commit.
+func (w *town) Targets(number int64, names []string) error {
+	return w.api().call(w.ctx, "setImpactedTargets", map[string]any{
+		"pr": map[string]any{"number": number, "sha": w.heads[number]}, "impactedTargets": names,
+	}, nil)
+}
+
+// api calls the API about the town's queue.
+func (w *town) api() *client {
+	return &client{api: "http://" + w.service.main.address() + "/v1", token: w.token, host: demoHost, owner: "acme", name: "app", branch: w.queue.Branch, http: http.DefaultClient}
 }
 
 // MergeByHand presses the host's button.
@@ -327,7 +334,8 @@ func (w *town) RestartPR(number int64, by string) error {
 	return err
 }
 
-// Change calls updateQueue.
+// Change calls updateQueue. That a queue refuses is no error here: the story
+// shows that nothing has changed.
 func (w *town) Change(c queue.Change) error {
 	text, err := json.Marshal(c)
 	body := map[string]any{}
@@ -337,12 +345,15 @@ func (w *town) Change(c queue.Change) error {
 	if err != nil {
 		return err
 	}
-	call := &client{api: "http://" + w.service.main.address() + "/v1", token: w.token, host: demoHost, owner: "acme", name: "app", branch: "main", http: http.DefaultClient}
 	done := make(chan error, 1)
-	go func() { done <- call.call(w.ctx, "updateQueue", body, nil) }() // it waits for the decision
+	go func() { done <- w.api().call(w.ctx, "updateQueue", body, nil) }() // it waits for the decision
 	for {
 		select {
 		case err := <-done:
+			var refused *apiError
+			if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+				return nil // what became of it is in the story
+			}
 			return err
 		default:
 			if err := w.settle(); err != nil {
