@@ -10,6 +10,11 @@ import (
 // be asked to deliver again for several days.
 const keepInbox = 8 * 24 * time.Hour
 
+// keepTargets is how long impacted targets are kept that no active entry has
+// at its head: CI may upload them long before anybody submits the pull
+// request, and the details of test runs show them.
+const keepTargets = 30 * 24 * time.Hour
+
 // Maintain removes what has been kept for long enough, and makes the
 // timeline's partitions of this month and the next two. It is to be called at
 // start and then every hour or so, by any number of programs.
@@ -25,6 +30,12 @@ func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 			DELETE FROM inbox i WHERE i.received_at < $1 AND i.routed_at IS NOT NULL
 				AND NOT EXISTS (SELECT 1 FROM inbox_routes u JOIN queues q ON q.id = u.queue_id
 					WHERE u.inbox_id = i.id AND q.repository_id = i.repository_id)`, []any{now.Add(-keepInbox)}},
+		{"remove old impacted targets", `
+			DELETE FROM impacted_targets t WHERE t.created_at < $1
+				AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.head = t.head AND e.pr = t.pr
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+				AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.bound_head = t.head AND e.pr = t.pr
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))`, []any{now.Add(-keepTargets)}},
 	} {
 		if _, err := db.sql.ExecContext(ctx, step.statement, step.args...); err != nil {
 			return fail(step.doing, err)

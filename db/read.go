@@ -3,15 +3,22 @@ package db
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"signalbox/queue"
 )
 
+// typicalWithin is how old the runs are that say how long tests usually take.
+const typicalWithin = 7 * 24 * time.Hour
+
 // Read is a window on a queue at one moment, without a lock: what a decision
-// would see, the entries of the pull requests named, whatever their state, and
-// for those that are free how many are ahead. ErrNotFound: no such queue.
+// would see, and for people the entries of the pull requests named, whatever
+// their state: for one that is free, how many are ahead; of one that has ended,
+// the newest run that tested it. It knows how long tests usually take here.
+// ErrNotFound: no such queue.
 func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error) {
 	var s *queue.Snapshot
 	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
@@ -20,7 +27,14 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		if err != nil {
 			return err
 		}
-		if s, err = readWindow(ctx, tx, row, names{prs: prs}, db.clock()); err != nil {
+		n, now := names{prs: prs}, db.clock()
+		if n.runs, err = lastRuns(ctx, tx, id, prs); err != nil {
+			return err
+		}
+		if s, err = readWindow(ctx, tx, row, n, now); err != nil {
+			return err
+		}
+		if s.TypicalTest, err = typicalTest(ctx, tx, id, now); err != nil {
 			return err
 		}
 		if err := db.readTargets(ctx, tx, s); err != nil {
@@ -35,6 +49,38 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		return nil, fail(fmt.Sprintf("read queue %d", id), err)
 	}
 	return s, nil
+}
+
+// lastRuns finds, for the present submission of each pull request that has
+// ended, the newest run that tested it. The timeline names it.
+func lastRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, prs []int64) ([]queue.RunID, error) {
+	if len(prs) == 0 {
+		return nil, nil
+	}
+	var ids []string
+	if err := tx.SelectContext(ctx, &ids, `
+		SELECT l.run_id FROM entries e CROSS JOIN LATERAL (
+			SELECT t.run_id FROM timeline t JOIN runs r ON r.queue_id = t.queue_id AND r.id = t.run_id
+			WHERE t.queue_id = $1 AND t.pr = e.pr AND t.submission = e.submission AND t.run_id <> '' AND e.id = ANY(r.members)
+			ORDER BY t.id DESC LIMIT 1) l
+		WHERE e.queue_id = $1 AND e.pr = ANY($2) AND e.state IN ('merged', 'failed', 'cancelled')`, int64(q), pq.Array(prs)); err != nil {
+		return nil, fmt.Errorf("find the last runs of what has ended: %w", err)
+	}
+	return retyped[queue.RunID](ids), nil
+}
+
+// typicalTest is the median of what the last fifty runs of the line took that
+// passed lately; zero when there were none.
+func typicalTest(ctx context.Context, tx *sqlx.Tx, q queue.ID, now time.Time) (time.Duration, error) {
+	var seconds float64
+	if err := tx.GetContext(ctx, &seconds, `
+		SELECT COALESCE(percentile_cont(0.5) WITHIN GROUP (ORDER BY EXTRACT(epoch FROM took)), 0)::float8 FROM (
+			SELECT ended_at - started_at AS took FROM runs
+			WHERE queue_id = $1 AND kind = 'main' AND state = 'passed' AND ended_at > $2
+			ORDER BY ended_at DESC LIMIT 50) recent`, int64(q), now.Add(-typicalWithin)); err != nil {
+		return 0, fmt.Errorf("find out how long tests take: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)).Truncate(time.Microsecond), nil
 }
 
 // Enqueued lists every active entry in queue order: those in groups of the

@@ -196,6 +196,7 @@ CREATE TABLE runs (
     CONSTRAINT tested_is_built CHECK (state NOT IN ('testing', 'passed') OR (commit <> '' AND tree <> ''))
 );
 CREATE UNIQUE INDEX runs_one_live_per_group ON runs (queue_id, group_id) WHERE state IN ('building', 'testing');
+CREATE INDEX runs_passed ON runs (queue_id, ended_at DESC) WHERE kind = 'main' AND state = 'passed'; -- how long tests take
 CREATE INDEX runs_live ON runs (queue_id) WHERE state IN ('building', 'testing');
 CREATE INDEX runs_commit ON runs (commit) WHERE commit <> '';
 CREATE INDEX runs_branch ON runs (branch);
