@@ -169,3 +169,52 @@ func TestABranchPushedTooLateIsRemoved(t *testing.T) {
 	ok(t, w.Advance(time.Hour))
 	ok(t, Ended(w))
 }
+
+// A report of CI is lost. The checks are read again within the interval.
+func TestBC22AReportThatWasLostIsReadWithinTheInterval(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	w.Faults = during("message", lost)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Advance(10*time.Second))
+	state(t, w, 1, queue.Testing)
+	ok(t, w.Advance(2*time.Minute))
+	state(t, w, 1, queue.Merged)
+}
+
+// The report of a rerun counts, whichever of the two arrives last, and whatever
+// is repeated.
+func TestBC49And50TheNewestReportWins(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	w := world(t, s, 1)
+	w.state.Queue.RequiredStatuses = []string{"ci", "gate"} // both are needed, so that the first report decides nothing
+	ok(t, w.Settle())
+	commit := w.RunOf(1).Commit
+	report := func(name string, id int64, result string) {
+		status := "completed"
+		if result == "" {
+			status = "in_progress"
+		}
+		w.tell(queue.CheckReported{Commit: commit, Report: queue.Report{Kind: queue.CheckRun, Name: name, ID: id, Status: status, Result: result, At: w.Now}})
+		ok(t, w.Settle())
+	}
+	report("ci", 8, "")        // the rerun has begun
+	report("ci", 7, "failure") // the old run's report comes late
+	state(t, w, 1, queue.Testing)
+	report("ci", 8, "success")
+	report("ci", 7, "failure")
+	state(t, w, 1, queue.Testing)
+	report("gate", 9, "success")
+	state(t, w, 1, queue.Merged)
+}
+
+// A build that says that nothing is required never lands.
+func TestNothingRequiredNeverLands(t *testing.T) {
+	t.Parallel()
+	r := queue.Run{State: queue.RunTesting, Checks: map[string]queue.Report{"x": {Kind: queue.CheckRun, Name: "x", Status: "completed", Result: "success"}}}
+	if v, _ := r.Verdict(); v != queue.VerdictWaiting {
+		t.Errorf("a run with nothing required is %s, want waiting", v)
+	}
+}
