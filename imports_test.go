@@ -37,7 +37,7 @@ var ours = map[string][]string{
 	"web":                   {"queue", "flaky", "account"},
 	"db":                    {"queue", "flaky", "account", "migrations"},
 	"db/pgserver":           {},
-	"db/dbtest":             {"db", "db/pgserver"},
+	"db/dbtest":             {"db", "db/pgserver", "migrations"},
 	"migrations":            {},
 	"":                      {}, // this folder: tests alone
 }
