@@ -52,6 +52,7 @@ type DB struct {
 	zip     *zstd.Encoder
 	unzip   *zstd.Decoder
 	sets    setCache
+	inbound inbound
 
 	listen sync.Once
 	ctx    context.Context // ends with Close; the listener's
@@ -75,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), answers: newAnswers(),
+		signals: newSignals(), answers: newAnswers(), inbound: newInbound(),
 	}
 	if db.now == nil {
 		db.now = time.Now

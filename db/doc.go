@@ -30,6 +30,17 @@
 // writes the run, commits, and then looks at what waits. In whichever order
 // the two happen, one of them sees the other's work.
 //
+// Deliveries of webhooks reach the inbox through two writers, each of which
+// stores whatever waits in one statement: see inbound.
+//
+// # Impacted targets
+//
+// A set belongs to a pull request and one of its head commits, and never
+// changes. Which set counts for an entry is not stored with the entry but found
+// whenever the entry is read, because a set may come before the submission and
+// before we hear of the push; only what a group was formed with is kept
+// (queue.Entry.BoundTargets). Sets that were read stay in memory for a while.
+//
 // # Text and time
 //
 // NUL never reaches Postgres: encode and clean drop it, and every text goes

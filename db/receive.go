@@ -52,15 +52,8 @@ func (db *DB) Receive(ctx context.Context, id string, host string, repoHostID in
 	return fresh, nil
 }
 
-// receiveFacts is the busy path. One delivery is a batch of one here: a writer
-// that collects what arrives while it writes calls receive with many.
-func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err error) {
-	repeated, err := db.receive(ctx, db.sql, []delivery{d})
-	return !repeated[d.ID], err
-}
-
-// receive stores the facts of deliveries in one statement, which is a
-// transaction of its own unless it runs in one. It returns the ids of those
+// receive stores the facts of deliveries, each with another id, in one
+// statement, which is a transaction of its own. It returns the ids of those
 // that had been received before.
 func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []delivery) (repeated map[string]bool, err error) {
 	text, err := encode(deliveries)
@@ -74,7 +67,8 @@ func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []d
 			FROM json_to_recordset($1) AS d (id text, host text, host_id bigint, facts json)
 			JOIN repositories r ON r.host = d.host AND r.host_id = d.host_id AND r.installation IS NOT NULL
 		), fresh AS (
-			INSERT INTO deliveries (id, received_at) SELECT DISTINCT id, $2::timestamptz FROM given
+			INSERT INTO deliveries (id, received_at) SELECT id, $2::timestamptz FROM given
+			ORDER BY id -- so that two of these never wait for each other
 			ON CONFLICT DO NOTHING RETURNING id
 		), stored AS (
 			INSERT INTO inbox (repository_id, kind, pr, commit, branch, everybody, body, received_at)

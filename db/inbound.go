@@ -1,0 +1,139 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// inboundWriters write deliveries at the same time: one while another
+	// waits for its commit.
+	inboundWriters = 2
+	// deliveriesAtOnce bounds what one of them writes together.
+	deliveriesAtOnce = 128
+	// inboundPatience bounds one write.
+	inboundPatience = 30 * time.Second
+)
+
+// inbound is the way of deliveries into the inbox: a writer takes all that is
+// waiting, stores it in one statement, and answers after the commit. Nobody
+// waits for company: a delivery that comes alone is written at once, and
+// those that come while the writers are busy share the next commit.
+type inbound struct {
+	start   sync.Once
+	waiting chan arrival
+}
+
+// arrival is a delivery whose sender waits.
+type arrival struct {
+	delivery
+	stored chan<- storing // has room for one
+}
+
+// storing is what became of an arrival.
+type storing struct {
+	fresh bool
+	err   error
+}
+
+func newInbound() inbound { return inbound{waiting: make(chan arrival, 8*deliveriesAtOnce)} }
+
+// receiveFacts has a delivery stored and waits for that. When ctx ends first,
+// nobody knows: it may yet be stored, and the host will deliver it again.
+func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err error) {
+	db.inbound.start.Do(func() {
+		for range inboundWriters {
+			db.wg.Go(db.writeInbound)
+		}
+	})
+	stored := make(chan storing, 1)
+	select {
+	case db.inbound.waiting <- arrival{d, stored}:
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait for a writer: %w", ctx.Err())
+	case <-db.ctx.Done():
+		return false, fmt.Errorf("wait for a writer: the database is closed: %w", db.ctx.Err())
+	}
+	select {
+	case s := <-stored:
+		return s.fresh, s.err
+	case <-ctx.Done():
+		return false, fmt.Errorf("wait for the commit: %w", ctx.Err())
+	case <-db.ctx.Done():
+		return false, fmt.Errorf("wait for the commit: the database is closed: %w", db.ctx.Err())
+	}
+}
+
+// writeInbound is one writer. It ends with Close.
+func (db *DB) writeInbound() {
+	for {
+		select {
+		case <-db.ctx.Done():
+			return
+		case first := <-db.inbound.waiting:
+			db.store(db.inbound.more(first))
+		}
+	}
+}
+
+// more takes what is waiting behind the first. Of two with one id, which the
+// host sends when it is impatient, the later goes to its own write.
+func (in *inbound) more(first arrival) (batch, repeated []arrival) {
+	batch = append(batch, first)
+	ids := map[string]bool{first.ID: true}
+	for len(batch) < deliveriesAtOnce {
+		select {
+		case a := <-in.waiting:
+			if ids[a.ID] {
+				repeated = append(repeated, a)
+				continue
+			}
+			ids[a.ID] = true
+			batch = append(batch, a)
+		default:
+			return batch, repeated
+		}
+	}
+	return batch, repeated
+}
+
+// store writes a batch and answers its senders. Where it fails for any other
+// reason than that the database is away, each is tried alone: one that cannot
+// be stored must not take others with it.
+func (db *DB) store(batch, repeated []arrival) {
+	if err := db.storeTogether(batch); err != nil {
+		for _, a := range batch {
+			if unreachable(err) {
+				a.stored <- storing{err: err}
+			} else if err := db.storeTogether([]arrival{a}); err != nil {
+				a.stored <- storing{err: err}
+			}
+		}
+	}
+	for _, a := range repeated {
+		if err := db.storeTogether([]arrival{a}); err != nil {
+			a.stored <- storing{err: err}
+		}
+	}
+}
+
+// storeTogether writes arrivals in one statement and answers their senders,
+// unless it fails.
+func (db *DB) storeTogether(batch []arrival) error {
+	ctx, cancel := context.WithTimeout(db.ctx, inboundPatience)
+	defer cancel()
+	deliveries := make([]delivery, len(batch))
+	for i, a := range batch {
+		deliveries[i] = a.delivery
+	}
+	known, err := db.receive(ctx, db.sql, deliveries)
+	if err != nil {
+		return err
+	}
+	for _, a := range batch {
+		a.stored <- storing{fresh: !known[a.ID]}
+	}
+	return nil
+}
