@@ -272,8 +272,8 @@ func TestPagesOfEntriesGoByNumberWhateverMoves(t *testing.T) {
 	}
 }
 
-// A scrape of one organisation with a million moves behind it, a thousand of
-// them in the last hour.
+// A scrape of one organisation with a million moves behind it, 18,000 of them,
+// of 3,600 pull requests, in the last hour.
 func BenchmarkMeasuresOfAMillionMoves(b *testing.B) {
 	w := newWorld(b)
 	w.history(w.queue, 200_000, epoch)

@@ -23,6 +23,9 @@ type Config struct {
 	HostName string
 	// Version is the program's, for GET /v1/status.
 	Version string
+	// OnRequest hears of every request: the pattern of its route ("" when it
+	// matched none), the status of the answer, and the time that it took.
+	OnRequest func(route string, status int, took time.Duration)
 	// Log gets one line per request and one per error. Default slog.Default().
 	Log *slog.Logger
 	// Now is the clock. Default time.Now.
@@ -46,6 +49,7 @@ type API struct {
 	isGone   func(error) bool
 	hostName string
 	version  string
+	heard    func(route string, status int, took time.Duration)
 	log      *slog.Logger
 	now      func() time.Time
 	newID    func() string
@@ -62,10 +66,13 @@ type API struct {
 func New(cfg Config) *API {
 	a := &API{
 		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
-		hostName: lower(cfg.HostName), version: cfg.Version, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
+		hostName: lower(cfg.HostName), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {
 		a.hostName = publicHost
+	}
+	if a.heard == nil {
+		a.heard = func(string, int, time.Duration) {}
 	}
 	if a.log == nil {
 		a.log = slog.Default()

@@ -96,9 +96,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // access writes the line of a request. The path of one that matched no route
 // is cut: it is whatever a stranger sent.
 func (a *API) access(r *http.Request, x *exchange, began time.Time) {
+	took := a.now().Sub(began)
+	a.heard(x.route, x.status, took)
 	line := []slog.Attr{
 		slog.String("request", x.id), slog.String("method", clip(r.Method)), slog.String("route", x.route),
-		slog.Int("status", x.status), slog.Int("bytes", x.written), slog.Duration("took", a.now().Sub(began)),
+		slog.Int("status", x.status), slog.Int("bytes", x.written), slog.Duration("took", took),
 	}
 	if x.route == "" {
 		line = append(line, slog.String("path", clip(r.URL.Path)))

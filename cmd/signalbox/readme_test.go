@@ -74,16 +74,18 @@ func endpoints(t *testing.T) []string {
 	return paths
 }
 
-// metricNames are the names in metrics.go.
+// metricNames are the names of our metrics, in the files that make them.
 func metricNames(t *testing.T) []string {
 	t.Helper()
-	source, err := os.ReadFile("metrics.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var names []string
-	for _, m := range regexp.MustCompile(`Name: "(signalbox_[a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
-		names = append(names, m[1])
+	for _, file := range []string{"metrics.go", "backlog.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`"(signalbox_[a-z_]+)"`).FindAllStringSubmatch(string(source), -1) {
+			names = append(names, m[1])
+		}
 	}
 	return names
 }

@@ -82,7 +82,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	}
 	s.host, err = github.New(github.Config{
 		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host,
-		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, Log: cfg.log, Now: s.clock.Now,
+		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, OnBudget: s.metrics.left, Log: cfg.log, Now: s.clock.Now,
 	})
 	if err != nil {
 		return s, err
@@ -122,7 +122,7 @@ func (s *service) routes() (http.Handler, error) {
 	}
 	api := rest.New(rest.Config{
 		Store: s.db.DB, Host: s.host, HostName: s.cfg.host, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
-		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst,
+		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
 		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -63,6 +63,8 @@ type Config struct {
 	// OnCall hears of every call that was answered, or was not (status 0).
 	// endpoint is one of a bounded set such as "GET /repos/:/:/pulls/:".
 	OnCall func(endpoint string, status int)
+	// OnBudget hears what is left of the host's limit, after every answer that says it.
+	OnBudget func(Budget)
 	// Log receives what is worth an operator's look; nothing is logged if nil.
 	Log *slog.Logger
 	// Now is the clock of facts; time.Now if nil.
@@ -145,6 +147,9 @@ func (cfg *Config) fill(web string) {
 	}
 	if cfg.OnCall == nil {
 		cfg.OnCall = func(string, int) {}
+	}
+	if cfg.OnBudget == nil {
+		cfg.OnBudget = func(Budget) {}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

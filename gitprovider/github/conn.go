@@ -175,6 +175,9 @@ func (k *conn) once(req *http.Request, body []byte, etag string, known bool) (*h
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	k.c.cfg.OnCall(endpoint, resp.StatusCode)
+	if budget, ok := budgetOf(k.id, resp.Header); ok {
+		k.c.cfg.OnBudget(budget)
+	}
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("read the answer to %s: %w", endpoint, err)
 	}

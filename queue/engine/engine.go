@@ -45,6 +45,9 @@ type Hooks struct {
 	Decided func(facts int, took time.Duration)
 	// Moved is called for each move of a saved decision.
 	Moved func(queue.Move)
+	// Landed is called for each pull request that a saved decision calls
+	// merged, with the time since it was submitted.
+	Landed func(took time.Duration)
 	// Performed is called after each attempt at an action.
 	Performed func(kind string, outcome Outcome, took time.Duration)
 	// Failed is called when the loop that is named (listen, route, decide,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -249,6 +250,14 @@ func (e *Engine) tell(id queue.ID, plan queue.Plan) {
 			"reason", m.Reason, "run", m.Run, "actor", m.Actor.String(), "message", m.Message)
 		if e.hooks.Moved != nil {
 			e.hooks.Moved(m)
+		}
+	}
+	if e.hooks.Landed == nil {
+		return
+	}
+	for _, entry := range plan.Entries {
+		if i := slices.IndexFunc(plan.Moves, func(m queue.Move) bool { return m.Entry == entry.ID && m.To == queue.Merged }); i >= 0 {
+			e.hooks.Landed(max(0, plan.Moves[i].At.Sub(entry.SubmittedAt))) // clocks of two programs may disagree
 		}
 	}
 }

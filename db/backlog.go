@@ -1,0 +1,73 @@
+package db
+
+import (
+	"context"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"signalbox/queue"
+)
+
+// Backlog is what waits in the database, whosever it is: for the operator.
+type Backlog struct {
+	// Entries counts the active entries by state.
+	Entries map[queue.EntryState]int64
+	// Jobs counts the jobs that have not ended.
+	Jobs []JobCount
+	// Facts are not folded into a decision yet, or not routed to a queue;
+	// Oldest is how long the one that waits longest has waited. Reports on
+	// commits that nobody knows are not counted.
+	Facts  int64
+	Oldest time.Duration
+}
+
+// JobCount counts jobs of a kind in one of River's states.
+type JobCount struct {
+	Kind  string `json:"kind"`
+	State string `json:"state"`
+	N     int64  `json:"n"`
+}
+
+// Backlog looks at what waits.
+func (db *DB) Backlog(ctx context.Context) (Backlog, error) {
+	b := Backlog{Entries: map[queue.EntryState]int64{}}
+	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		var states []struct {
+			State queue.EntryState `json:"state"`
+			N     int64            `json:"n"`
+		}
+		if err := tx.SelectContext(ctx, &states, `
+			SELECT state, count(*) AS n FROM entries
+			WHERE state NOT IN ('merged', 'failed', 'cancelled') GROUP BY state`); err != nil {
+			return err
+		}
+		for _, s := range states {
+			b.Entries[s.State] = s.N
+		}
+		b.Jobs = nil
+		if err := tx.SelectContext(ctx, &b.Jobs, `
+			SELECT kind, state, count(*) AS n FROM river_job
+			WHERE state IN ('available', 'pending', 'retryable', 'running', 'scheduled')
+			GROUP BY kind, state ORDER BY kind, state`); err != nil {
+			return err
+		}
+		var facts struct {
+			N      int64 `json:"n"`
+			Oldest stamp `json:"oldest"`
+		}
+		if err := tx.GetContext(ctx, &facts, `
+			SELECT count(*) AS n, min(i.received_at) AS oldest FROM (
+				SELECT received_at FROM inbox WHERE routed_at IS NULL AND NOT waits
+				UNION ALL
+				SELECT i.received_at FROM inbox_routes u JOIN inbox i ON i.id = u.inbox_id) i`); err != nil {
+			return err
+		}
+		b.Facts, b.Oldest = facts.N, 0
+		if oldest := time.Time(facts.Oldest); !oldest.IsZero() {
+			b.Oldest = max(0, db.clock().Sub(oldest))
+		}
+		return nil
+	})
+	return b, fail("look at what waits", err)
+}
