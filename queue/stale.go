@@ -57,16 +57,12 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 		return nil, false
 	}
 	rest = r.Chain
-	for _, l := range d.s.Queue.Landed {
-		if l.Seq <= r.Base.Seq {
-			continue
-		}
-		if d.s.Queue.Mode == Parallel {
-			rest = withoutLanded(rest, l)
-			continue
-		}
-		if len(rest) == 0 || rest[0].Entry != l.Entry || rest[0].Submission != l.Submission ||
-			rest[0].Tree != "" && rest[0].Tree != l.Tree {
+	since := d.landedSince(r.Base.Seq)
+	if d.s.Queue.Mode == Parallel {
+		return withoutLanded(rest, since), true
+	}
+	for _, l := range since {
+		if len(rest) == 0 || !l.is(rest[0]) || rest[0].Tree != "" && rest[0].Tree != l.Tree {
 			return nil, false
 		}
 		rest = rest[1:]
@@ -74,12 +70,34 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 	return rest, true
 }
 
-func withoutLanded(chain []Step, l Landed) []Step {
-	at := slices.IndexFunc(chain, func(s Step) bool { return s.Entry == l.Entry && s.Submission == l.Submission })
+// landedSince are the steps that have landed after the one with that number.
+func (d *decision) landedSince(seq int64) []Landed {
+	landed := d.s.Queue.Landed
+	at := slices.IndexFunc(landed, func(l Landed) bool { return l.Seq > seq })
 	if at < 0 {
+		return nil
+	}
+	return landed[at:]
+}
+
+// is reports whether a landed step is a step of a chain.
+func (l Landed) is(s Step) bool {
+	return l.PR == s.PR && l.Entry == s.Entry && l.Submission == s.Submission
+}
+
+// withoutLanded is a chain without the steps that have landed, most often its
+// first ones.
+func withoutLanded(chain []Step, landed []Landed) []Step {
+	gone := func(s Step) bool {
+		return slices.ContainsFunc(landed, func(l Landed) bool { return l.is(s) })
+	}
+	for len(chain) > 0 && gone(chain[0]) {
+		chain = chain[1:]
+	}
+	if !slices.ContainsFunc(chain, gone) {
 		return chain
 	}
-	return slices.Delete(slices.Clone(chain), at, at+1)
+	return slices.DeleteFunc(slices.Clone(chain), gone)
 }
 
 // proofLost reports whether a group that passed by the proof of another has
