@@ -60,7 +60,7 @@ func Explain(s *Snapshot, e *Entry, now time.Time) Explanation {
 func (d *decision) estimate(e *Entry, g *Group, position int64) time.Time {
 	q := &d.s.Queue
 	usual := d.s.TypicalTest
-	if usual == 0 || position == 0 || !q.State.Lands() || e.State == PendingFailure {
+	if usual <= 0 || position == 0 || !q.State.Lands() || e.State == PendingFailure {
 		return time.Time{}
 	}
 	if g == nil {

@@ -69,6 +69,30 @@ func TestEveryEndpointIsClosedToWhoeverMayNotUseIt(t *testing.T) {
 	}
 }
 
+// BC-100. A NUL in any text of any request is refused before anything is asked
+// of the database, which could not take it.
+func TestANULInAnyTextOfAnyRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	runCommands(w)
+	for _, rt := range w.api.routes() {
+		if rt.method != http.MethodPost {
+			continue
+		}
+		body := strings.ReplaceAll(sampleOf(rt.path), "@main", mainQueue)
+		for i := range len(body) {
+			// After the opening quote of each text, names of fields too.
+			if body[i] != '"' || strings.Count(body[:i], `"`)%2 == 1 {
+				continue
+			}
+			code, name, message := w.ask(rt, "admin", body[:i+1]+`\u0000`+body[i+1:])
+			if code != 400 || name != CodeInvalidJSON || !strings.Contains(message, "NUL") {
+				t.Errorf("%s at %d: %d %s %s", rt.path, i, code, name, message)
+			}
+		}
+	}
+}
+
 // runCommands makes a queue with #12 under test.
 func runCommands(w *world) {
 	w.command("pull 12")

@@ -200,13 +200,14 @@ func (w *world) brief(got *httptest.ResponseRecorder, names []string) string {
 func (w *world) briefList(got *httptest.ResponseRecorder, names []string) string {
 	var page struct {
 		PullRequests []map[string]json.RawMessage `json:"pullRequests"`
+		Enqueued     []map[string]json.RawMessage `json:"enqueuedPullRequests"`
 		NextCursor   string                       `json:"nextCursor"`
 	}
 	if err := json.Unmarshal(got.Body.Bytes(), &page); err != nil {
 		w.t.Errorf("answer is no list: %v", err)
 	}
 	out := fmt.Sprintln(got.Code)
-	for _, pr := range page.PullRequests {
+	for _, pr := range append(page.PullRequests, page.Enqueued...) {
 		for i, name := range names {
 			out += strings.Repeat(" ", min(i, 1)) + string(pr[name])
 		}
