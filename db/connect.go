@@ -29,9 +29,16 @@ func lockRepositories(ctx context.Context, tx *sqlx.Tx) error {
 //
 // The organisation is the one of the installation's account. A repository that
 // the host identifies by its number goes with its installation, also to
-// another organisation: the host says that it was transferred. One that was
-// only noted, by name, under another organisation is not handed over: that is
-// logged, and stays so until somebody deletes that queue's repository.
+// another organisation: the host says that it was transferred.
+//
+// A name can be noted before the App is installed, by any organisation of this
+// service: createQueue must not ask who owns it, because there is nobody to
+// ask. A note gives no right to the repository; nothing can be submitted on
+// it. So the host's word ends it: when the App is installed on the repository,
+// by its owner, a note of another organisation loses the name, and its queues,
+// which are empty, are deleted. That is logged as a warning, for whoever
+// wonders where they went. Nothing of the note (targets that were uploaded for
+// it, say) goes over to the owner.
 func (db *DB) Connect(ctx context.Context, c account.Connection) error {
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return db.connect(ctx, tx, c) })
 	if err != nil {
@@ -162,9 +169,9 @@ func (w *connecting) added(ctx context.Context, r account.Repository, install bo
 	case holder.HostID == 0 && known == nil && holder.OrgID == w.org:
 		known = holder // noted by createQueue, and now it is here
 	case holder.HostID == 0 && holder.OrgID != w.org:
-		w.db.log.Warn("a repository is not connected: its name was noted by another organisation, which must delete its queue first",
-			"host", w.host, "repository", owner+"/"+name, "installation", w.id, "org", w.org, "noted_by", holder.OrgID)
-		return nil
+		if err := w.evict(ctx, holder); err != nil {
+			return err
+		}
 	case holder.HostID == 0: // noted under the new name of one that is connected
 		if err := w.merge(ctx, holder, known); err != nil {
 			return err
@@ -230,6 +237,21 @@ func (w *connecting) vacate(ctx context.Context, r *knownRepo) error {
 	if _, err := w.tx.ExecContext(ctx, `UPDATE repositories SET name = name || '~' || id WHERE id = $1`, r.ID); err != nil {
 		return fmt.Errorf("vacate name: %w", err)
 	}
+	return nil
+}
+
+// evict ends a note of another organisation: see Connect.
+func (w *connecting) evict(ctx context.Context, noted *knownRepo) error {
+	var branches []string
+	if err := w.tx.SelectContext(ctx, &branches, `DELETE FROM queues WHERE repository_id = $1 RETURNING branch`, noted.ID); err != nil {
+		return fmt.Errorf("delete queues of a note: %w", err)
+	}
+	// The name was never its own: it is not remembered.
+	if _, err := w.tx.ExecContext(ctx, `UPDATE repositories SET name = name || '~' || id WHERE id = $1`, noted.ID); err != nil {
+		return fmt.Errorf("take the name from a note: %w", err)
+	}
+	w.db.log.Warn("a repository that another organisation had noted belongs to the one that installed the App on it; the other's queues are deleted",
+		"host", w.host, "repository", noted.Owner+"/"+noted.Name, "installation", w.id, "org", w.org, "noted_by", noted.OrgID, "queues", branches)
 	return nil
 }
 

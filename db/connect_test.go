@@ -1,11 +1,14 @@
 package db_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"signalbox/account"
+	"signalbox/db"
 	"signalbox/queue"
 )
 
@@ -120,21 +123,52 @@ func TestANotedRepositoryIsConnectedLater(t *testing.T) {
 	}
 }
 
-func TestANameThatAnotherOrganisationNotedIsNotHandedOver(t *testing.T) {
+func TestWhoInstallsTheAppHasTheRepositoryWhoeverNotedItsName(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := newWorld(t, func(c *db.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	squatter := w.organization("squatter")
+	for _, branch := range []string{"main", "release"} {
+		_, err := w.CreateQueue(t.Context(), squatter.ID, host, "ACME", "wanted", branch, queue.DefaultSettings(), epoch)
+		w.must(err)
+	}
+	note := w.where(squatter, "acme/wanted")
+	other, err := w.CreateQueue(t.Context(), squatter.ID, host, "squatter", "own", "main", queue.DefaultSettings(), epoch)
+	w.must(err)
+
+	w.connect(connection("acme", 5, repository("acme", "wanted", 80), repository("acme", "fine", 81)))
+	if w.where(w.org, "acme/wanted") == 0 || w.where(w.org, "acme/fine") == 0 {
+		t.Error("acme does not have its repositories")
+	}
+	if w.where(w.org, "acme/wanted") == note {
+		t.Error("what was kept for the note went over to the owner")
+	}
+	if w.where(squatter, "acme/wanted") != 0 || w.count(`SELECT count(*) FROM queues WHERE repository_id = $1`, int64(note)) != 0 {
+		t.Error("the squatter still has the name, or its queues")
+	}
+	if _, err := w.FindQueue(t.Context(), squatter.ID, host, "squatter", "own", "main"); err != nil {
+		t.Errorf("the squatter's own queue %d: %v", other.ID, err)
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, `queues="[main release]"`) || !strings.Contains(text, "noted_by=") {
+		t.Errorf("the log says:\n%s", text)
+	}
+	// It cannot come back, and the owner can begin.
+	if _, err := w.CreateQueue(t.Context(), squatter.ID, host, "acme", "wanted", "main", queue.DefaultSettings(), epoch); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("the squatter's next queue: %v", err)
+	}
+	_, err = w.CreateQueue(t.Context(), w.org.ID, host, "acme", "wanted", "main", queue.DefaultSettings(), epoch)
+	w.must(err)
+}
+
+func TestANameThatIsNotedGoesToWhatIsRenamedToIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	squatter := w.organization("squatter")
-	_, err := w.CreateQueue(t.Context(), squatter.ID, host, "acme", "wanted", "main", queue.DefaultSettings(), epoch)
+	_, err := w.CreateQueue(t.Context(), squatter.ID, host, "acme", "next", "main", queue.DefaultSettings(), epoch)
 	w.must(err)
-	w.connect(connection("acme", 5, repository("acme", "wanted", 80), repository("acme", "fine", 81)))
-	if w.where(w.org, "acme/wanted") != 0 || w.where(squatter, "acme/wanted") == 0 {
-		t.Error("the noted repository changed hands")
-	}
-	if w.where(w.org, "acme/fine") == 0 {
-		t.Error("the refusal of one repository refused the others too")
-	}
-	if n := w.count(`SELECT count(*) FROM repositories WHERE host_id = 80`); n != 0 {
-		t.Error("the squatter's queue is connected")
+	w.connect(account.Connection{Installation: connection("acme", 5).Installation, Renamed: []account.Repository{repository("acme", "next", hostID)}})
+	if w.where(w.org, "acme/next") != w.repo.ID || w.where(w.org, "acme/app") != w.repo.ID || w.where(squatter, "acme/next") != 0 {
+		t.Error("the repository does not have its new name")
 	}
 }
 

@@ -157,6 +157,24 @@ func TestAnEndBeforeItsBeginningCountsAsNoTimeAtAll(t *testing.T) { // BC-85
 	}
 }
 
+func TestARunThatEndedBeforeItBeganMakesNoEstimate(t *testing.T) { // BC-85
+	t.Parallel()
+	w := newWorld(t)
+	w.store(func(p *queue.Plan) {
+		r := liveRun("1", 1, "c", "b")
+		r.State, r.EndedAt, r.StartedAt = queue.RunPassed, epoch.Add(-time.Hour), epoch
+		p.Runs = append(p.Runs, r)
+		e := entry(1)
+		e.State = queue.Pending
+		p.Entries = append(p.Entries, e)
+	})
+	s, err := w.Read(t.Context(), w.queue.ID, 1)
+	w.must(err)
+	if at := queue.Explain(s, s.ByPR(1), epoch).EstimatedMergeAt; s.TypicalTest != 0 || !at.IsZero() {
+		t.Errorf("tests take %s, and it lands at %s", s.TypicalTest, at)
+	}
+}
+
 func TestWhatIsInAQueueIsCountedByKindAndOnlyForItsOrganisation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
