@@ -65,7 +65,11 @@ func (d *demoCommand) Run(ctx context.Context, c console) (err error) {
 		tell.out = io.Discard
 	}
 	tell.say("Starting a private Postgres, a simulated GitHub and the server …")
-	s, err := setStage(ctx, stageOptions{listen: d.Listen, log: log, moved: tell.moved, seed: d.Seed})
+	o := stageOptions{listen: d.Listen, log: log, moved: tell.moved, seed: d.Seed}
+	if d.LogLevel == "debug" {
+		o.simLog = log // Ctrl-C reaches its git processes too, and it complains
+	}
+	s, err := setStage(ctx, o)
 	if err != nil {
 		return err
 	}

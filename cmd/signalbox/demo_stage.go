@@ -28,6 +28,7 @@ const demoHost = "github.localhost"
 type stageOptions struct {
 	listen string
 	log    *slog.Logger
+	simLog *slog.Logger // of the simulated GitHub; nil = it is quiet
 	moved  func(queue.Move)
 	seed   int64
 }
@@ -73,7 +74,7 @@ func setStage(ctx context.Context, o stageOptions) (_ *stage, err error) {
 	}
 	// It outlives ctx: the server finishes its work on it.
 	s.sim, err = githubsim.Start(context.WithoutCancel(ctx), githubsim.Config{
-		DataDir: filepath.Join(s.folder, "github"), Log: o.log, Seed: o.seed, DeliveryWorkers: 2,
+		DataDir: filepath.Join(s.folder, "github"), Log: o.simLog, Seed: o.seed, DeliveryWorkers: 2,
 	}, "127.0.0.1:0")
 	if err != nil {
 		return nil, err
