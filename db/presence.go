@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/lib/pq"
 )
 
 // presenceClass is the first half of the advisory locks by which programs show
@@ -15,6 +17,9 @@ const presenceClass = 7446273
 // mostAttempts bounds how often a job is repeated because its program died:
 // one that kills its program does not do so for ever.
 const mostAttempts = 25
+
+// releaseAfter is how long a job may be on its way to whoever works it.
+const releaseAfter = 10 * time.Second
 
 // Presence shows that a program is alive, by a lock that Postgres drops with
 // its connection, however the program ends.
@@ -102,6 +107,27 @@ func (db *DB) TakeOver(ctx context.Context) (int64, error) {
 	n, err := done.RowsAffected()
 	if err != nil {
 		return 0, fmt.Errorf("take over jobs of programs that ended: %w", err)
+	}
+	return n, nil
+}
+
+// Release frees the jobs that the database thinks this program has in hand,
+// and that it has not: their start or their end was lost with a connection.
+// inHand are those that it has; what began within the last seconds is left
+// alone. It returns how many there were.
+func (p *Presence) Release(ctx context.Context, inHand []int64) (int64, error) {
+	done, err := p.db.sql.ExecContext(ctx, `
+		UPDATE river_job
+		SET state = 'available', max_attempts = GREATEST(max_attempts, LEAST(attempt + 1, $4))
+		WHERE state = 'running' AND attempt < $4 AND attempted_by[array_length(attempted_by, 1)] = $1
+			AND id <> ALL($2) AND attempted_at < $3`,
+		p.name, pq.Array(append([]int64{}, inHand...)), time.Now().Add(-releaseAfter), mostAttempts)
+	if err != nil {
+		return 0, fail("free jobs that nobody has in hand", err)
+	}
+	n, err := done.RowsAffected()
+	if err != nil {
+		return 0, fmt.Errorf("free jobs that nobody has in hand: %w", err)
 	}
 	return n, nil
 }

@@ -53,3 +53,35 @@ func TestJobsOfADeadProgramAreTakenOver(t *testing.T) {
 		t.Errorf("the job is %s after %d of %d attempts; want available with one more", state, attempt, most)
 	}
 }
+
+// A job whose start was lost with a connection is ours in the database alone.
+func TestJobsThatNobodyHasInHandAreFreed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	d := dbtest.New(t)
+	me, err := d.Appear(ctx, "me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer me.Leave()
+	var ids []int64
+	for _, age := range []string{"1 hour", "1 hour", "0"} { // in hand, lost, just begun
+		var id int64
+		if err := d.SQL().QueryRowContext(ctx, `
+			INSERT INTO river_job (args, attempt, attempted_at, attempted_by, kind, max_attempts, queue, state)
+			VALUES ('{}', 1, now() - $1::interval, ARRAY['me'], 'land', 3, 'land', 'running') RETURNING id`, age).Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if n, err := me.Release(ctx, ids[:1]); err != nil || n != 1 {
+		t.Fatalf("freed %d jobs, %v; want 1", n, err)
+	}
+	var free int64
+	if err := d.SQL().QueryRowContext(ctx, `SELECT id FROM river_job WHERE state = 'available'`).Scan(&free); err != nil || free != ids[1] {
+		t.Errorf("job %d is free, %v; want %d", free, err, ids[1])
+	}
+	if n, err := me.Release(ctx, nil); err != nil || n != 1 {
+		t.Errorf("with nothing in hand, freed %d jobs, %v; want 1", n, err)
+	}
+}

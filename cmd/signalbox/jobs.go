@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
+	"github.com/riverqueue/river/rivertype"
 
 	"signalbox/db"
 	"signalbox/queue/engine"
@@ -36,6 +37,7 @@ const softStop = 12 * time.Second
 type jobClient struct {
 	*river.Client[*sql.Tx]
 	listen *pgxpool.Pool
+	inHand *inHand
 }
 
 // newJobs makes the client that works the actions of an engine. Its name is
@@ -54,8 +56,10 @@ func newJobs(d *database, e *engine.Engine, log *slog.Logger) (*jobClient, error
 	for _, name := range db.JobQueues {
 		queues[name] = river.QueueConfig{MaxWorkers: max(1, jobWorkers[name])}
 	}
+	hand := &inHand{ended: map[int64]time.Time{}}
 	client, err := river.NewClient(riverdatabasesql.NewWithPgxListener(d.SQL(), pool), &river.Config{
 		ID: "signalbox-" + uuid.NewString(), Logger: quiet(log), Queues: queues, Workers: workers,
+		Middleware: []rivertype.Middleware{hand.middleware()},
 		// New jobs are heard of; polling is for a notification that was lost.
 		FetchCooldown: 5 * time.Millisecond, FetchPollInterval: time.Second,
 		RescueStuckJobsAfter: engine.RescueStuckAfter, SoftStopTimeout: softStop,
@@ -65,7 +69,7 @@ func newJobs(d *database, e *engine.Engine, log *slog.Logger) (*jobClient, error
 		pool.Close()
 		return nil, fmt.Errorf("make the job client: %w", err)
 	}
-	return &jobClient{client, pool}, nil
+	return &jobClient{client, pool, hand}, nil
 }
 
 // listenPool connects as lib/pq does from the same address, one connection at

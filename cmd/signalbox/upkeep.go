@@ -42,11 +42,7 @@ func (s *service) upkeep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-presence.C:
-			if err := s.presence.Renew(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.log.Warn("other copies cannot see that this one lives", "error", err)
-			} else if err := s.takeOver(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.log.Warn("jobs of dead copies were not looked for", "error", err)
-			}
+			s.watchJobs(ctx)
 		case <-maintain.C:
 			s.maintain(ctx)
 		case <-redeliver.C:
@@ -58,6 +54,24 @@ func (s *service) upkeep(ctx context.Context) {
 				connect.Reset(connectAgain)
 			}
 		}
+	}
+}
+
+// watchJobs frees jobs that nobody works: those of copies that ended, and our
+// own whose start or end was lost with a connection to the database.
+func (s *service) watchJobs(ctx context.Context) {
+	err := s.presence.Renew(ctx)
+	if err == nil {
+		err = s.takeOver(ctx)
+	}
+	if err == nil {
+		var n int64
+		if n, err = s.presence.Release(ctx, s.jobs.inHand.jobs(time.Now())); n > 0 {
+			s.cfg.log.Info("jobs that got lost with a connection to the database are worked again", "jobs", n)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.cfg.log.Warn("jobs that nobody works were not looked for; it is tried again soon", "error", err)
 	}
 }
 
