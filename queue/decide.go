@@ -38,6 +38,8 @@ type decision struct {
 	wake    time.Time
 	// lanes remembers who is ahead of whom until the line changes.
 	lanes map[GroupID][]*Group
+	// near is the newest index of free entries by target.
+	near *neighbours
 }
 
 func begin(s *Snapshot, now time.Time) *decision {

@@ -44,20 +44,30 @@ func (d *decision) batched(e *Entry) bool {
 // can grow no more, because an entry that goes alone stands behind it.
 func (d *decision) batch(free []*Entry) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
-	var c crowd
-	d.join(&c, free[0])
+	overlaps, joins := d.overlapping(free)
+	joins(free[0])
 	for _, e := range free[1:] {
 		if int64(len(batch)) >= d.s.Queue.BatchingMinSize {
 			break
 		}
-		if !d.meets(&c, e) {
+		if !overlaps(e) {
 			continue
 		}
 		if !d.batched(e) {
 			return batch, true
 		}
-		d.join(&c, e)
+		joins(e)
 		batch = append(batch, e)
 	}
 	return batch, false
+}
+
+// overlapping tells of free entries whether they overlap any that has joined.
+func (d *decision) overlapping(free []*Entry) (overlaps func(*Entry) bool, joins func(*Entry)) {
+	if d.s.Queue.Mode == Single {
+		return func(*Entry) bool { return true }, func(*Entry) {}
+	}
+	n := d.neighbours(free)
+	near := make([]bool, len(n.sets))
+	return func(e *Entry) bool { return near[n.place[e.ID]] }, func(e *Entry) { n.mark(near, e) }
 }

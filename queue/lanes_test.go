@@ -36,6 +36,34 @@ func TestTheIndexFindsWhatPairsFind(t *testing.T) {
 	}
 }
 
+// The index of free entries finds the same batch as asking every pair does.
+func TestNeighboursFindWhatPairsFind(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(8, 8))
+	for range 300 {
+		s := NewSnapshot(Queue{Settings: Settings{Mode: Parallel, Batch: true, BatchingMinSize: 4}})
+		for n := range 1 + r.IntN(60) {
+			e := &Entry{ID: EntryID(fmt.Sprintf("%03d", n)), State: Pending, Priority: Medium, Targets: TargetsID(n + 1)}
+			s.Targets[e.Targets] = anySet(r)
+			s.Entries[e.ID] = e
+		}
+		d := begin(s, time.Time{})
+		free := s.sorted((*Entry).Free)
+		for i := range free {
+			want := free[i : i+1 : i+1]
+			for _, e := range free[i+1:] {
+				overlaps := func(o *Entry) bool { return d.targetsOf(o).Overlaps(d.targetsOf(e)) }
+				if len(want) < 4 && slices.ContainsFunc(want, overlaps) {
+					want = append(want, e)
+				}
+			}
+			if got, _ := d.batch(free[i:]); !slices.Equal(got, want) {
+				t.Fatalf("a batch of %d, want %d", len(got), len(want))
+			}
+		}
+	}
+}
+
 func anySet(r *rand.Rand) TargetSet {
 	var s TargetSet
 	switch r.IntN(40) {
