@@ -5,8 +5,9 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
+SOAK     ?= 600
 
-.PHONY: demo test race lint fuzz-short build
+.PHONY: demo test race lint fuzz-short soak mutants bench build
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -30,6 +31,20 @@ fuzz-short: ## each fuzz test for a few seconds
 	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	  done; \
 	done
+
+soak: ## random histories of the queue with every invariant held, for SOAK seconds
+	@$(GO) test -c -o bin/sim.test ./queue/sim && cd queue/sim && \
+	end=$$(( $$(date +%s) + $(SOAK) )); histories=0; \
+	while [ $$(date +%s) -lt $$end ]; do \
+	  ../../bin/sim.test -test.run 'TestPeopleAndFaults|Model|TestMainPasses' -test.timeout 30m -rapid.checks=500 || exit 1; \
+	  histories=$$(( histories + 500 )); \
+	done; echo "$$histories random histories, and every invariant held"
+
+mutants: ## break each rule of package queue, and see the test that protects it fail
+	queue/testdata/mutants/run.sh
+
+bench: ## benchmarks of the core and of storage; docs/benchmarks.md has results
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest
 
 build: ## bin/signalbox
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/signalbox ./cmd/signalbox
