@@ -35,7 +35,7 @@ func (db *DB) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
 		var row queueRow
 		err := tx.GetContext(ctx, &row, selectQueue+` WHERE q.id = $1`, int64(id))
 		if err == nil {
-			s, err = readWindow(ctx, tx, row, names{everybody: true}, db.clock())
+			s, err = db.readWindow(ctx, tx, row, names{everybody: true}, db.clock())
 		}
 		return err
 	})

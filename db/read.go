@@ -31,7 +31,7 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		if n.runs, err = lastRuns(ctx, tx, id, prs); err != nil {
 			return err
 		}
-		if s, err = readWindow(ctx, tx, row, n, now); err != nil {
+		if s, err = db.readWindow(ctx, tx, row, n, now); err != nil {
 			return err
 		}
 		if s.TypicalTest, err = typicalTest(ctx, tx, id, now); err != nil {
@@ -75,7 +75,7 @@ func typicalTest(ctx context.Context, tx *sqlx.Tx, q queue.ID, now time.Time) (t
 	var seconds float64
 	if err := tx.GetContext(ctx, &seconds, `
 		SELECT COALESCE(percentile_cont(0.5) WITHIN GROUP (ORDER BY EXTRACT(epoch FROM took)), 0)::float8 FROM (
-			SELECT ended_at - started_at AS took FROM runs
+			SELECT GREATEST(ended_at - started_at, interval '0') AS took FROM runs
 			WHERE queue_id = $1 AND kind = 'main' AND state = 'passed' AND ended_at > $2
 			ORDER BY ended_at DESC LIMIT 50) recent`, int64(q), now.Add(-typicalWithin)); err != nil {
 		return 0, fmt.Errorf("find out how long tests take: %w", err)

@@ -73,7 +73,7 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if len(done.facts) == 0 && !due(row.WakeAt, now) && !due(row.HeldUntil, now) {
 		return errNotDue
 	}
-	s, err := readWindow(ctx, tx, row, namesIn(facts), now)
+	s, err := db.readWindow(ctx, tx, row, namesIn(facts), now)
 	if err == nil {
 		err = db.readTargets(ctx, tx, s)
 	}

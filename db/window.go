@@ -21,7 +21,7 @@ const freeAtMost = 500
 // readWindow reads what queue.Snapshot describes, of a queue whose row was
 // read in the same transaction, apart from Targets: see readTargets. n grows by
 // what the window itself names.
-func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now time.Time) (*queue.Snapshot, error) {
+func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now time.Time) (*queue.Snapshot, error) {
 	s := queue.NewSnapshot(row.queue())
 	s.Line, s.Parts = renumbered[queue.GroupID](row.Line), renumbered[queue.GroupID](row.Parts)
 	if err := readGroups(ctx, tx, s, &n); err != nil {
@@ -42,6 +42,13 @@ func readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now tim
 	movable, err := readMovable(ctx, tx, s, n, now)
 	if err != nil {
 		return nil, err
+	}
+	if n.parallel(s) && s.Queue.Batch {
+		batches, err := db.readBatches(ctx, tx, s, now)
+		if err != nil {
+			return nil, err
+		}
+		movable = append(movable, batches...)
 	}
 	n.entries = append(n.entries, movable...)
 	if err := readOutside(ctx, tx, s, now); err != nil {
@@ -111,8 +118,11 @@ func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) err
 // has ended, and those whose refresh is due. Each list is cut; what was cut
 // off makes the snapshot say More.
 func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, now time.Time) ([]queue.EntryID, error) {
-	nextMode := cmp.Or(n.mode, s.Queue.ReportedMode())
 	limits := map[string]int64{"free": freeLimit(s.Queue.Settings), "ready": queue.AdmitAtOnce, "patience": queue.AdmitAtOnce, "refresh": queue.RefreshAtOnce}
+	if s.Queue.Batch && s.Queue.Mode == queue.Parallel && s.Queue.WantedMode == "" && n.mode == "" {
+		limits["free"] = -1 // readBatches finds them
+	}
+	nextMode := cmp.Or(n.mode, s.Queue.ReportedMode())
 	var rows []struct {
 		ID  string `json:"id"`
 		Why string `json:"why"`
@@ -247,26 +257,33 @@ func checkMembers(s *queue.Snapshot) error {
 	return nil
 }
 
-// countAhead fills in FreeAhead for the free entries among those named.
+// countAhead fills in FreeAhead for the free entries among those named. It
+// walks over the free entries once, in their order, however many are named.
 func countAhead(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64) error {
+	var free []queue.EntryID
 	for _, pr := range prs {
-		e := s.ByPR(pr)
-		if e == nil || !e.Free() {
-			continue
+		if e := s.ByPR(pr); e != nil && e.Free() {
+			free = append(free, e.ID)
 		}
-		var ahead int64
-		if err := tx.GetContext(ctx, &ahead, `
-			SELECT count(*) FROM entries a JOIN entries e ON e.queue_id = a.queue_id
-			WHERE e.id = $1 AND a.state = 'pending' AND a.group_id = 0 AND
-				((a.priority <> 0), (a.returned = 0), a.returned, a.priority, COALESCE(a.admitted_at, '-infinity'), a.submitted_at, a.id) <
-				((e.priority <> 0), (e.returned = 0), e.returned, e.priority, COALESCE(e.admitted_at, '-infinity'), e.submitted_at, e.id)`,
-			string(e.ID)); err != nil {
-			return fmt.Errorf("count what is ahead of #%d: %w", pr, err)
-		}
-		if s.FreeAhead == nil {
-			s.FreeAhead = map[queue.EntryID]int64{}
-		}
-		s.FreeAhead[e.ID] = ahead
+	}
+	if len(free) == 0 {
+		return nil
+	}
+	var rows []struct {
+		ID    string `json:"id"`
+		Ahead int64  `json:"ahead"`
+	}
+	if err := tx.SelectContext(ctx, &rows, `
+		SELECT id, ahead FROM (
+			SELECT id, row_number() OVER (ORDER BY (priority <> 0), (returned = 0), returned, priority,
+				admitted_at NULLS FIRST, submitted_at, id) - 1 AS ahead
+			FROM entries WHERE queue_id = $1 AND state = 'pending' AND group_id = 0) line
+		WHERE id = ANY($2::uuid[])`, int64(s.Queue.ID), uuidsOf(free)); err != nil {
+		return fmt.Errorf("count what is ahead: %w", err)
+	}
+	s.FreeAhead = map[queue.EntryID]int64{}
+	for _, row := range rows {
+		s.FreeAhead[queue.EntryID(row.ID)] = row.Ahead
 	}
 	return nil
 }
