@@ -137,7 +137,8 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 		UNION ALL (SELECT id, 'ready' FROM entries e
 			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND base = $4
 				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single'
-					OR EXISTS (SELECT 1 FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head))
+					-- not EXISTS, for which Postgres may read the whole table
+					OR (SELECT true FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head LIMIT 1))
 			ORDER BY submitted_at, id LIMIT $5 + 1)
 		UNION ALL (SELECT id, 'patience' FROM entries
 			WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
