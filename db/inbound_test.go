@@ -34,13 +34,19 @@ func (w *world) hold(d *db.DB) (release func()) {
 	w.t.Cleanup(func() { _ = tx.Rollback() })
 	_, err = tx.Exec(`LOCK TABLE deliveries IN EXCLUSIVE MODE`)
 	w.must(err)
+	var first sync.WaitGroup
 	for i := range writers {
-		go d.Receive(w.t.Context(), fmt.Sprint("first ", i), host, hostID, []queue.Fact{queue.PullRequestDoubted{PR: 1}}, nil)
+		first.Go(func() {
+			_, _ = d.Receive(w.t.Context(), fmt.Sprint("first ", i), host, hostID, []queue.Fact{queue.PullRequestDoubted{PR: 1}}, nil)
+		})
 		eventually(w.t, "a writer is stuck", func() bool {
 			return w.count(`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass`) == i+1
 		})
 	}
-	return func() { w.must(tx.Rollback()) }
+	return func() {
+		w.must(tx.Rollback())
+		first.Wait()
+	}
 }
 
 // writers is how many there are.
