@@ -173,7 +173,7 @@ func (b *building) facts(ctx context.Context) []queue.Fact {
 			continue
 		}
 		b.unpublish(ctx, m)
-		facts = append(facts, queue.RunNotBuilt{Run: m.Run, Trouble: m.Trouble, Entry: m.Entry, With: m.With, Message: m.Message, At: now})
+		facts = append(facts, queue.RunNotBuilt{Run: m.Run, Trouble: m.Trouble, Entry: m.Entry, With: m.With, Message: asSentence(m.Message), At: now})
 	}
 	return facts
 }

@@ -98,7 +98,7 @@ func (l *landing) land(ctx context.Context) error {
 // stop notes what stopped the landing; the first reason stays.
 func (l *landing) stop(trouble queue.Trouble, entry queue.EntryID, message string) {
 	if l.end.Trouble == "" {
-		l.end.Trouble, l.end.Entry, l.end.Message = trouble, entry, message
+		l.end.Trouble, l.end.Entry, l.end.Message = trouble, entry, asSentence(message)
 	}
 }
 

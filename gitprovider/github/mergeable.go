@@ -47,13 +47,13 @@ func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, number int64
 	return seen, m, nil
 }
 
-// asSentence makes a sentence of what stands between a pull request and its base.
+// asSentence makes a sentence, as people are shown it, of the words of an error.
 func asSentence(words string) string {
 	first, size := utf8.DecodeRuneInString(words)
 	if size == 0 {
 		return ""
 	}
-	return string(unicode.ToUpper(first)) + words[size:] + "."
+	return string(unicode.ToUpper(first)) + strings.TrimRight(words[size:], ".") + "."
 }
 
 // hostsWord reads the host's own verdict. Unspecified stands for "blocked":
