@@ -67,7 +67,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: the DSN cannot be used: %w", err)
 	}
-	pool := sqlx.NewDb(sql.OpenDB(connector), "postgres")
+	pool := sqlx.NewDb(sql.OpenDB(preparing{connector}), "postgres")
 	// Rows are written as JSON and read as columns, under the same names.
 	pool.Mapper = reflectx.NewMapperFunc("json", strings.ToLower)
 	open := cmp.Or(cfg.MaxOpen, 20)
