@@ -58,6 +58,7 @@ type queueRow struct {
 	Landing    document[*queue.Landing]    `json:"landing"`
 	Bisections document[[]queue.Bisection] `json:"bisections"`
 	Bisected   int64                       `json:"bisected"`
+	Stamp      int64                       `json:"stamp"`
 	Runs       int64                       `json:"runs"`
 	Groups     int64                       `json:"groups"`
 	Landings   int64                       `json:"landings"`
@@ -104,7 +105,7 @@ const selectQueue = `
 		q.enqueueing_label, q.state_labels_enabled, q.extension_enabled, q.wanted_mode,
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
-		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.runs, q.groups, q.landings,
+		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
 		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until,` + selectRepo + `
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
@@ -126,7 +127,7 @@ func rowOfQueue(q *queue.Queue) queueRow {
 		WantedMode:   string(q.WantedMode),
 		TargetCommit: t.Commit, TargetTree: t.Tree, TargetVersion: t.Version, TargetEpoch: t.Epoch,
 		TargetDoubted: t.Doubted, TargetHints: t.Hints, TargetReadAsked: stamp(t.ReadAsked), TargetMissing: t.Missing,
-		Bisections: document[[]queue.Bisection]{append([]queue.Bisection{}, q.Bisections...)}, Bisected: q.Bisected,
+		Bisections: document[[]queue.Bisection]{append([]queue.Bisection{}, q.Bisections...)}, Bisected: q.Bisected, Stamp: q.Stamp,
 		Landed: document[[]queue.Landed]{append([]queue.Landed{}, q.Landed...)}, Landing: document[*queue.Landing]{q.Landing},
 		Runs: q.Runs, Groups: q.Groups, Landings: q.Landings,
 		ResyncDue: stamp(q.ResyncDue), ResyncRuns: q.ResyncRuns, CreatedAt: stamp(q.CreatedAt),
@@ -142,7 +143,7 @@ func (r queueRow) queue() queue.Queue {
 			Commit: r.TargetCommit, Tree: r.TargetTree, Version: r.TargetVersion, Epoch: r.TargetEpoch,
 			Doubted: r.TargetDoubted, Hints: r.TargetHints, ReadAsked: time.Time(r.TargetReadAsked), Missing: r.TargetMissing,
 		},
-		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected,
+		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected, Stamp: r.Stamp,
 		Runs: r.Runs, Groups: r.Groups, Landings: r.Landings,
 		ResyncDue: time.Time(r.ResyncDue), ResyncRuns: r.ResyncRuns, CreatedAt: time.Time(r.CreatedAt),
 	}
@@ -192,7 +193,7 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, p *queue.Plan) error {
 			target_epoch = n.target_epoch, target_doubted = n.target_doubted, target_hints = n.target_hints,
 			target_read_asked = n.target_read_asked, target_missing = n.target_missing,
 			line = n.line, parts = n.parts, landed = n.landed, landing = n.landing,
-			bisections = n.bisections, bisected = n.bisected,
+			bisections = n.bisections, bisected = n.bisected, stamp = n.stamp,
 			runs = n.runs, groups = n.groups, landings = n.landings,
 			resync_due = n.resync_due, resync_runs = n.resync_runs,
 			wake_at = n.wake_at, held_until = NULL, turn = nextval('queue_turns')

@@ -53,6 +53,7 @@ CREATE TABLE queues (
     landing                         jsonb, -- the one landing in flight
     bisections                      jsonb NOT NULL, -- under way, oldest first
     bisected                        bigint NOT NULL,
+    stamp                           bigint NOT NULL,
     runs                            bigint NOT NULL,
     groups                          bigint NOT NULL,
     landings                        bigint NOT NULL,

@@ -197,6 +197,9 @@ func (d *decision) targetIs(commit, tree string) {
 // checkReported keeps the newest report of each name on a run's commit. For
 // any other commit it may be news about a pull request's head.
 func (d *decision) checkReported(f CheckReported) {
+	if f.Commit == "" { // would be every run that is not built yet
+		return
+	}
 	for _, r := range d.s.Runs {
 		if r.Commit != f.Commit || r.State == Stopped {
 			continue

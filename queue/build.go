@@ -162,6 +162,10 @@ func (d *decision) run(g *Group, kind RunKind, base Base, chain []Step) {
 		MergeMethod: q.MergeMethod, LandingMode: q.LandingMode(),
 		AskedAt: d.now, Deadline: d.now.Add(buildDeadline),
 	}
+	q.Stamp = max(q.Stamp+1, d.now.Unix())
+	for i := range r.Own() {
+		r.Own()[i].Stamp = q.Stamp
+	}
 	d.s.Runs[r.ID] = r
 	g.Run = r.ID
 	d.builds = append(d.builds, d.buildOf(r))

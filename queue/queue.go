@@ -27,6 +27,7 @@ type Queue struct {
 	Bisected   int64       // bisections begun so far
 
 	Runs       int64     // runs made so far; the next run's id comes from it
+	Stamp      int64     // of the newest run: see Step.Stamp
 	Groups     int64     // groups made so far
 	Landings   int64     // landings begun so far
 	ResyncDue  time.Time // when to read the host again; zero = nothing waits

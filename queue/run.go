@@ -75,6 +75,11 @@ type Step struct {
 	Head       string  `json:"head"`
 	Commit     string  `json:"commit,omitempty"`
 	Tree       string  `json:"tree,omitempty"`
+	// Stamp is the committer's time of the commit at the earliest, in Unix
+	// seconds; another for each run. Without it the second run of one tree
+	// would be the commit of the first, and what CI said of that would count
+	// for both. 0 = none: the step is only ahead of what a run tests.
+	Stamp int64 `json:"stamp,omitempty"`
 }
 
 // same reports whether two steps are the same change, built or not.

@@ -75,6 +75,7 @@ type stepKey struct {
 	method queue.MergeMethod
 	entry  queue.EntryID
 	head   string
+	stamp  int64
 }
 
 // bring fetches, at once, all that the runs need.
@@ -238,7 +239,7 @@ func (b *builder) begin(ctx context.Context, run queue.BuildRun, base tip) (at t
 
 // oneStep makes a step, or remembers it from an earlier run.
 func (b *builder) oneStep(ctx context.Context, on tip, method queue.MergeMethod, s queue.StepSpec) (tip, error) {
-	key := stepKey{on.commit, method, s.Entry, s.Head}
+	key := stepKey{on.commit, method, s.Entry, s.Head, s.Stamp}
 	if at, ok := b.built[key]; ok {
 		return at, nil
 	}

@@ -346,3 +346,31 @@ func TestTheHostBeingAwayIsNoConflict(t *testing.T) {
 		t.Error("the mirror was thrown away for nothing")
 	}
 }
+
+// A second run of the same changes is a commit of its own, so that what CI said
+// of the first does not count for it; built again, it is the same one.
+func TestEachRunIsACommitOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, method := range methods {
+		t.Run(string(method), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			one := w.pull(1, "one", "1.txt", "1\n")
+			at := func(stamp int64) Made {
+				s := one
+				s.Stamp = stamp
+				return w.built(buildRun("r", method, 1, s))
+			}
+			first, second := at(4102444800), at(4102444801)
+			if first.Commit() == second.Commit() {
+				t.Error("two runs share a commit")
+			}
+			if first.Chain[0].Tree != second.Chain[0].Tree {
+				t.Error("the stamp changed the tree")
+			}
+			if again := at(4102444801); again.Commit() != second.Commit() {
+				t.Error("the same run built twice is two commits")
+			}
+		})
+	}
+}

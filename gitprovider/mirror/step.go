@@ -96,6 +96,7 @@ func (c *clone) step(ctx context.Context, on tip, method queue.MergeMethod, s qu
 	if err != nil {
 		return tip{}, err
 	}
+	on.when = max(on.when, s.Stamp)
 	switch method {
 	case queue.MergeCommit:
 		return c.mergeStep(ctx, on, head, s)

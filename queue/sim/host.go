@@ -62,14 +62,14 @@ func newHost(branch string) *host {
 // commit makes a commit. Its id depends on what is in it and on its parents,
 // so that doing it again makes the same one.
 func (h *host) commit(tree files, pr int64, parents ...string) string {
-	return h.stamped("", tree, pr, parents...)
+	return h.stamped(0, tree, pr, parents...)
 }
 
 // stamped makes a commit that differs from others of the same tree by a stamp,
 // as a time would make it.
-func (h *host) stamped(stamp string, tree files, pr int64, parents ...string) string {
+func (h *host) stamped(stamp int64, tree files, pr int64, parents ...string) string {
 	c := &commit{tree: tree, treeID: "t" + digest(tree.text()), parents: parents, pr: pr}
-	c.id = "c" + digest(c.treeID, strings.Join(parents, " "), fmt.Sprint(pr)+stamp)
+	c.id = "c" + digest(c.treeID, strings.Join(parents, " "), fmt.Sprint(pr, stamp))
 	h.commits[c.id] = c
 	return c.id
 }
@@ -130,10 +130,10 @@ func union(a, b files) files {
 
 // land merges a pull request's head onto a commit.
 func (h *host) land(number int64, head, onto string) (string, bool) {
-	return h.landStamped("", number, head, onto)
+	return h.landStamped(0, number, head, onto)
 }
 
-func (h *host) landStamped(stamp string, number int64, head, onto string) (string, bool) {
+func (h *host) landStamped(stamp int64, number int64, head, onto string) (string, bool) {
 	p := h.pulls[number]
 	tree, ok := merge(h.commits[p.from].tree, h.commits[head].tree, h.commits[onto].tree)
 	if !ok {

@@ -69,7 +69,7 @@ func anyRequests(t *rapid.T, k kinds) []request {
 // play has the engine handle the same requests, with nobody interfering.
 func play(t *rapid.T, s queue.Settings, requests []request) *World {
 	w := NewWorld(s)
-	w.Auto, w.Stamped = true, rapid.Bool().Draw(t, "commits of their own")
+	w.Auto = true
 	c := Checker{Deterministic: true}
 	c.Watch(w)
 	p := &people{w: w}

@@ -93,11 +93,7 @@ func (w *World) build(b queue.BuildRun, all queue.BuildRuns, failed map[queue.En
 				failed[step.Entry] = true
 				return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleStale, Entry: step.Entry, Message: fmt.Sprintf("The head of #%d moved.", step.PR), At: w.Now}
 			}
-			stamp := ""
-			if w.Stamped {
-				stamp = string(b.Run)
-			}
-			next, ok := w.host.landStamped(stamp, step.PR, step.Head, at)
+			next, ok := w.host.landStamped(step.Stamp, step.PR, step.Head, at)
 			if !ok {
 				failed[step.Entry] = true
 				return w.conflict(b, i)

@@ -18,7 +18,6 @@ func TestPeopleAndFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := NewWorld(anySettings(t))
 		w.Auto = rapid.Bool().Draw(t, "ci by itself")
-		w.Stamped = rapid.Bool().Draw(t, "commits of their own")
 		if rapid.Bool().Draw(t, "faults") {
 			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
 		}
@@ -216,9 +215,7 @@ func (p *people) report(t *rapid.T) {
 		return
 	}
 	result := p.w.Judge(r.Commit, "ci")
-	// What was said about a commit stays with it: where a second run has the very
-	// commit of the first, a cancelled check of the first counts for both.
-	if p.w.Stamped && rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 && p.w.state.Groups[r.Group].Interrupted == 0 {
+	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 && p.w.state.Groups[r.Group].Interrupted == 0 {
 		result = "cancelled"
 	}
 	p.w.Report(r.Commit, "ci", result)

@@ -27,9 +27,6 @@ type World struct {
 	Flaky func(tree string, attempt int) bool
 	// Check, when set, is called with the state after every decision.
 	Check func(*World) error
-	// Stamped gives every run commits of its own, which differ from those of
-	// other runs of the same trees.
-	Stamped bool
 	// Faults, when set, decides what goes wrong.
 	Faults *Faults
 
