@@ -27,6 +27,31 @@ func (db *DB) Entries(ctx context.Context, q queue.ID, page queue.EntryPage) ([]
 	return entriesOf(rows), nil
 }
 
+// listedColumns are what a list of a queue shows of an entry.
+const listedColumns = `e.id, state, state_changed_at, pr, title, head, bound_head, base, author_login, priority, priority_given, no_batch`
+
+// Listed is Enqueued for lists, which can be long: of each entry only what a
+// list shows is read and filled in, the fields of listedColumns.
+func (db *DB) Listed(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
+	doing := fmt.Sprintf("list the entries of queue %d", q)
+	rows, err := db.sql.QueryContext(ctx, enqueued(listedColumns), int64(q))
+	if err != nil {
+		return nil, fail(doing, err)
+	}
+	defer rows.Close()
+	entries := []queue.Entry{}
+	for rows.Next() {
+		var e queue.Entry
+		if err := rows.Scan(&e.ID, &e.State, &e.StateChangedAt, &e.Number, &e.Title, &e.Head, &e.BoundHead, &e.Base,
+			&e.Author.Login, &e.Priority, &e.PriorityGiven, &e.NoBatch); err != nil {
+			return nil, fail(doing, err)
+		}
+		e.StateChangedAt = e.StateChangedAt.UTC()
+		entries = append(entries, e)
+	}
+	return entries, fail(doing, rows.Err())
+}
+
 // Whole is a queue at one moment with all its active entries, which can be
 // many: for a picture of it, not for a decision. ErrNotFound: no such queue.
 func (db *DB) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {

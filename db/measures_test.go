@@ -290,6 +290,63 @@ func TestPagesOfEntriesGoByNumberWhateverMoves(t *testing.T) {
 	}
 }
 
+func TestAListHasWhatAListShowsAndTheSameOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store(func(p *queue.Plan) {
+		for pr := range int64(4) {
+			e := entry(pr + 1)
+			e.Priority, e.PriorityGiven, e.NoBatch = 10*(9-pr), true, pr == 2
+			e.Title, e.Author.Login, e.BoundHead = "Title", "ann", "bound"
+			p.Entries = append(p.Entries, e)
+		}
+	})
+	all, err := w.Enqueued(t.Context(), w.queue.ID)
+	w.must(err)
+	listed, err := w.Listed(t.Context(), w.queue.ID)
+	w.must(err)
+	var want []queue.Entry
+	for _, e := range all {
+		want = append(want, queue.Entry{
+			ID: e.ID, State: e.State, StateChangedAt: e.StateChangedAt, BoundHead: e.BoundHead,
+			Priority: e.Priority, PriorityGiven: e.PriorityGiven, NoBatch: e.NoBatch,
+			PullRequest: queue.PullRequest{Number: e.Number, Title: e.Title, Head: e.Head, Base: e.Base, Author: queue.Actor{Login: e.Author.Login}},
+		})
+	}
+	if diff := cmp.Diff(want, listed); diff != "" || len(listed) != 4 {
+		t.Error(diff)
+	}
+}
+
+func TestHowManyAreAheadIsTheSameForOneAndForMany(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store(func(p *queue.Plan) {
+		for pr := range int64(30) {
+			e := entry(pr + 1)
+			e.Priority = []int64{queue.Urgent, 50, queue.Medium, queue.Lowest}[pr%4]
+			e.Returned = []int64{0, 0, 7, 3, 0}[pr%5]
+			e.AdmittedAt = epoch.Add(time.Duration(pr%3) * time.Second)
+			p.Entries = append(p.Entries, e)
+		}
+	})
+	numbers := make([]int64, 30)
+	for i := range numbers {
+		numbers[i] = int64(i + 1)
+	}
+	many, err := w.Read(t.Context(), w.queue.ID, numbers...)
+	w.must(err)
+	order, err := w.Enqueued(t.Context(), w.queue.ID)
+	w.must(err)
+	for i, e := range order {
+		one, err := w.Read(t.Context(), w.queue.ID, e.Number)
+		w.must(err)
+		if a, b := one.FreeAhead[e.ID], many.FreeAhead[e.ID]; a != int64(i) || b != int64(i) {
+			t.Errorf("#%d: %d and %d are ahead, want %d", e.Number, a, b, i)
+		}
+	}
+}
+
 // A scrape of one organisation with a million moves behind it, 18,000 of them,
 // of 3,600 pull requests, in the last hour.
 func BenchmarkMeasuresOfAMillionMoves(b *testing.B) {

@@ -88,7 +88,16 @@ func typicalTest(ctx context.Context, tx *sqlx.Tx, q queue.ID, now time.Time) (t
 // not ready.
 func (db *DB) Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
 	var rows []entryRow
-	if err := db.sql.SelectContext(ctx, &rows, `
+	if err := db.sql.SelectContext(ctx, &rows, enqueued(entryColumns), int64(q)); err != nil {
+		return nil, fail(fmt.Sprintf("list the entries of queue %d", q), err)
+	}
+	return entriesOf(rows), nil
+}
+
+// enqueued is the statement that reads some columns of every active entry of
+// the queue $1, in queue order.
+func enqueued(columns string) string {
+	return `
 		WITH placed AS (
 			SELECT m.id AS entry_id, CASE WHEN l.main THEN 0 ELSE 1 END AS rank, l.place, m.place AS inner_place
 			FROM queues q
@@ -99,13 +108,10 @@ func (db *DB) Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
 			CROSS JOIN LATERAL unnest(g.members) WITH ORDINALITY m (id, place)
 			WHERE q.id = $1
 		)
-		SELECT `+entryColumns+` FROM entries e LEFT JOIN placed p ON p.entry_id = e.id
+		SELECT ` + columns + ` FROM entries e LEFT JOIN placed p ON p.entry_id = e.id
 		WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')
 		ORDER BY COALESCE(p.rank, CASE WHEN state = 'not_ready' THEN 3 ELSE 2 END), p.place, p.inner_place,
-			(priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id`, int64(q)); err != nil {
-		return nil, fail(fmt.Sprintf("list the entries of queue %d", q), err)
-	}
-	return entriesOf(rows), nil
+			(priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id`
 }
 
 func entriesOf(rows []entryRow) []queue.Entry {

@@ -267,7 +267,21 @@ func countAhead(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64
 			free = append(free, e.ID)
 		}
 	}
-	if len(free) == 0 {
+	switch len(free) {
+	case 0:
+		return nil
+	case 1: // only those ahead are walked over, in the index
+		var ahead int64
+		e := s.Entries[free[0]]
+		if err := tx.GetContext(ctx, &ahead, `
+			SELECT count(*) FROM entries WHERE queue_id = $1 AND state = 'pending' AND group_id = 0 AND
+				((priority <> 0), (returned = 0), returned, priority, admitted_at, submitted_at, id) <
+				($2::boolean, $3::boolean, $4::bigint, $5::bigint, $6::timestamptz, $7::timestamptz, $8::uuid)`,
+			int64(s.Queue.ID), e.Priority != queue.Urgent, e.Returned == 0, e.Returned, e.Priority,
+			stamp(e.AdmittedAt), stamp(e.SubmittedAt), string(e.ID)); err != nil {
+			return fmt.Errorf("count what is ahead: %w", err)
+		}
+		s.FreeAhead = map[queue.EntryID]int64{free[0]: ahead}
 		return nil
 	}
 	var rows []struct {

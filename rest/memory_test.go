@@ -157,7 +157,7 @@ func (m *memory) byID(id queue.ID) *memoryQueue {
 	return nil
 }
 
-func (m *memory) Enqueued(_ context.Context, id queue.ID) ([]queue.Entry, error) {
+func (m *memory) Listed(_ context.Context, id queue.ID) ([]queue.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.byID(id)

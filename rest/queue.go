@@ -218,7 +218,7 @@ func (a *API) getQueue(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := a.store.Enqueued(ctx, q.ID)
+	entries, err := a.store.Listed(ctx, q.ID)
 	if err != nil {
 		return nil, orNotFound(fmt.Errorf("list entries: %w", err), p.notFound())
 	}

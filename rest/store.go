@@ -27,9 +27,10 @@ type Store interface {
 	// DeleteQueue removes a queue and its history. ErrNotFound: there is
 	// none. ErrNotEmpty: entries are active, and nothing was changed.
 	DeleteQueue(ctx context.Context, org int64, host, owner, name, branch string) error
-	// Enqueued lists every active entry in queue order: the line, pending,
-	// not ready.
-	Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error)
+	// Listed lists every active entry in queue order: the line, pending, not
+	// ready. Only what a list shows is filled in: id, state and since when,
+	// number, title, head, base, author's login, priority and noBatch.
+	Listed(ctx context.Context, q queue.ID) ([]queue.Entry, error)
 	// Entry finds the entry of a pull request, active or ended.
 	Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, error)
 	// Read is a window with the entries named in it, for Explain.
