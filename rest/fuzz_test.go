@@ -27,6 +27,34 @@ func FuzzGetMergeQueueTestingDetails(f *testing.F) {
 	fuzzEndpoint(f, "/v1/getMergeQueueTestingDetails", `{@main,"testRunId":"x-bisection"}`)
 }
 
+func FuzzGetSubmittedPullRequests(f *testing.F) {
+	fuzzEndpoint(f, "/v1/getSubmittedPullRequests", `{@main,"prs":[{"number":12},{"number":"13"}]}`)
+}
+func FuzzListPullRequests(f *testing.F) {
+	fuzzEndpoint(f, "/v1/listPullRequests", `{@main,"state":"TESTING","since":"2026-11-27T20:07:41Z","until":null,"cursor":"AAAAAAAAAAwAAAAAAAAAAAAAAAAAAAAA","take":1}`)
+}
+func FuzzSetImpactedTargets(f *testing.F) {
+	fuzzEndpoint(f, "/v1/setImpactedTargets", `{@main,"pr":{"number":"12","sha":"0000000000000000000000000000000000000012"},"impactedTargets":["a","ALL"]}`)
+}
+func FuzzExplainPullRequest(f *testing.F) { fuzzEndpoint(f, "/v1/explainPullRequest", submitSeed) }
+func FuzzGetQueueGraph(f *testing.F)      { fuzzEndpoint(f, "/v1/getQueueGraph", `{@main}`) }
+
+// Whatever stands in the query, the answer is metrics or an error in JSON.
+func FuzzGetMergeQueueMetrics(f *testing.F) {
+	f.Add("repo=acme/app&repoHost=github.com")
+	f.Add("repo=%00&repoHost=%ff&x")
+	f.Fuzz(func(t *testing.T, query string) {
+		w := newWorld(t, nil)
+		runCommands(w)
+		r := httptest.NewRequest("GET", "/v1/getMergeQueueMetrics", nil)
+		r.URL.RawQuery = query
+		r.Header.Set("X-Api-Token", "read")
+		if got := w.send(r); !slices.Contains([]int{200, 400, 404}, got.Code) {
+			t.Errorf("%q: %d %s", query, got.Code, got.Body)
+		}
+	})
+}
+
 const (
 	submitSeed   = `{@main,"pr":{"number":"12"},"priority":"HIGH","noBatch":true}`
 	settingsSeed = `{@main,"state":"PAUSED","pendingFailureDepth":null,"requiredStatuses":["a","b"],"deleteRequiredStatuses":false,
