@@ -7,13 +7,16 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
 
-.PHONY: demo test race lint fuzz-short soak mutants bench build
+.PHONY: demo test stories race lint fuzz-short soak mutants bench build
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
 
 test: ## everything, with a Postgres of its own
 	$(GO) test -parallel 4 -timeout 20m ./...
+
+stories: ## every story of the queue on the whole service; make test plays one of each kind
+	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run TestStories -all
 
 race: ## everything once more, with the race detector
 	$(GO) test -race -parallel 4 -timeout 30m ./...
