@@ -58,13 +58,9 @@ func TestWishesAreAnswered(t *testing.T) {
 			var asking sync.WaitGroup
 			for pr := range int64(20) {
 				asking.Go(func() {
-					begun := time.Now()
 					a, err := w.Wish(t.Context(), w.repo.ID, w.queue.ID, queue.CancelRequested{PR: pr + 1, At: epoch})
 					if want := pr+1 == 13; err != nil || (a.Refused != "") != want {
 						t.Errorf("the wish about #%d: %+v, %v", pr+1, a, err)
-					}
-					if took := time.Since(begun); took > 10*time.Second {
-						t.Errorf("the wish about #%d took %s", pr+1, took)
 					}
 				})
 			}
@@ -78,11 +74,27 @@ func TestWishesAreAnswered(t *testing.T) {
 func TestAWishThatNobodyDecides(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	cancelled := queue.CancelRequested{PR: 1, At: epoch}
-	if _, err := w.Wish(ctx, w.repo.ID, w.queue.ID, cancelled); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("when time runs out: %v", err)
+	result := make(chan error)
+	wish := func(ctx context.Context) {
+		_, err := w.Wish(ctx, w.repo.ID, w.queue.ID, cancelled)
+		result <- err
+	}
+	unread := func(want int) {
+		t.Helper()
+		eventually(t, "the wish is unread", func() bool {
+			var n int
+			w.must(w.SQL().QueryRow(`SELECT count(*) FROM inbox_routes`).Scan(&n))
+			return n == want
+		})
+	}
+	// Whoever asked goes away while the wish waits.
+	ctx, cancel := context.WithCancel(t.Context())
+	go wish(ctx)
+	unread(1)
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("when nobody waits any more: %v", err)
 	}
 	if _, err := w.Wish(t.Context(), w.repo.ID, 4711, cancelled); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("for a queue that is not there: %v", err)
@@ -91,16 +103,8 @@ func TestAWishThatNobodyDecides(t *testing.T) {
 		t.Error("a submission without a UUID is accepted")
 	}
 	// The queue is deleted while somebody waits.
-	result := make(chan error)
-	go func() {
-		_, err := w.Wish(t.Context(), w.repo.ID, w.queue.ID, cancelled)
-		result <- err
-	}()
-	eventually(t, "the wish is unread", func() bool {
-		var n int
-		w.must(w.SQL().QueryRow(`SELECT count(*) FROM inbox_routes`).Scan(&n))
-		return n == 2
-	})
+	go wish(t.Context())
+	unread(2)
 	w.must(w.DeleteQueue(t.Context(), w.org.ID, host, "acme", "app", "main"))
 	if err := <-result; !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("when the queue is deleted: %v", err)
