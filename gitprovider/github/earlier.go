@@ -93,3 +93,32 @@ func (l *landing) rewrite(ctx context.Context, onto string, steps []queue.StepSp
 	})
 	return built, err
 }
+
+// rewritten is the remaining steps written again on the target. What keeps
+// them from it stops the landing.
+func (l *landing) rewritten(ctx context.Context) ([]queue.Step, error) {
+	steps, err := l.rewrite(ctx, l.target, l.rest())
+	switch kind := gitprovider.KindOf(err); {
+	case kind == gitprovider.Conflict:
+		l.stop(queue.TroubleConflict, l.rest()[len(steps)].Entry, err.Error())
+		return nil, nil
+	case kind == gitprovider.Stale:
+		l.stop(queue.TroubleStale, "", err.Error())
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return steps, nil
+}
+
+// asTested reports whether the remaining steps give the trees that were
+// tested, where those are stated, and stops the landing if one does not.
+func (l *landing) asTested(steps []queue.Step) bool {
+	for i, s := range l.rest() {
+		if want := l.stated(s); want != "" && steps[i].Tree != want {
+			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
+			return false
+		}
+	}
+	return true
+}

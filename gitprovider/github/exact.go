@@ -99,23 +99,13 @@ func (l *landing) onTarget(ctx context.Context) ([]queue.Step, error) {
 		return nil, err
 	}
 	if !stand {
-		steps, err = l.rewrite(ctx, l.target, l.rest())
-		switch kind := gitprovider.KindOf(err); {
-		case kind == gitprovider.Conflict:
-			l.stop(queue.TroubleConflict, l.rest()[len(steps)].Entry, err.Error())
-			return nil, nil
-		case kind == gitprovider.Stale:
-			l.stop(queue.TroubleStale, "", err.Error())
-			return nil, nil
-		case err != nil:
+		steps, err = l.rewritten(ctx)
+		if err != nil || l.end.Trouble != "" {
 			return nil, err
 		}
 	}
-	for i, s := range l.rest() {
-		if s.Tree != "" && steps[i].Tree != s.Tree {
-			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
-			return nil, nil
-		}
+	if !l.asTested(steps) {
+		return nil, nil
 	}
 	return steps, nil
 }

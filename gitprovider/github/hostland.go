@@ -69,23 +69,12 @@ func (l *landing) expected(ctx context.Context) ([]string, error) {
 			return trees, err
 		}
 	}
-	steps, err := l.rewrite(ctx, l.target, l.rest())
-	switch kind := gitprovider.KindOf(err); {
-	case kind == gitprovider.Conflict:
-		l.stop(queue.TroubleConflict, l.rest()[len(steps)].Entry, err.Error())
-		return nil, nil
-	case kind == gitprovider.Stale:
-		l.stop(queue.TroubleStale, "", err.Error())
-		return nil, nil
-	case err != nil:
+	steps, err := l.rewritten(ctx)
+	if err != nil || l.end.Trouble != "" || !l.asTested(steps) {
 		return nil, err
 	}
-	for i, s := range l.rest() {
-		if want := l.stated(s); want != "" && steps[i].Tree != want {
-			l.stop(queue.TroubleStale, "", fmt.Sprintf("on %.10s pull request %d gives another tree than the tested one", l.target, s.PR))
-			return nil, nil
-		}
-		trees[i] = steps[i].Tree
+	for i, s := range steps {
+		trees[i] = s.Tree
 	}
 	return trees, nil
 }
