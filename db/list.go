@@ -53,7 +53,8 @@ func (db *DB) Listed(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
 }
 
 // Whole is a queue at one moment with all its active entries, which can be
-// many: for a picture of it, not for a decision. ErrNotFound: no such queue.
+// many: for a picture of it, not for a decision. It knows how long tests
+// usually take here. ErrNotFound: no such queue.
 func (db *DB) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
 	var s *queue.Snapshot
 	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
@@ -62,7 +63,13 @@ func (db *DB) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
 		if err == nil {
 			s, err = db.readWindow(ctx, tx, row, names{everybody: true}, db.clock())
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		if s.TypicalTest, err = typicalTest(ctx, tx, id, db.clock()); err != nil {
+			return err
+		}
+		return db.readTargets(ctx, tx, s)
 	})
 	if err != nil {
 		return nil, fail(fmt.Sprintf("read all of queue %d", id), err)

@@ -62,3 +62,20 @@ func (db *DB) Ended(ctx context.Context, q queue.ID, limit int) ([]queue.Entry, 
 	}
 	return entriesOf(rows), nil
 }
+
+// Turns are the numbers of the last decision on every queue: one that has
+// changed has another. They only grow, over all queues.
+func (db *DB) Turns(ctx context.Context) (map[queue.ID]int64, error) {
+	var rows []struct {
+		ID   int64 `json:"id"`
+		Turn int64 `json:"turn"`
+	}
+	if err := db.sql.SelectContext(ctx, &rows, `SELECT id, turn FROM queues`); err != nil {
+		return nil, fail("read the turns of queues", err)
+	}
+	turns := make(map[queue.ID]int64, len(rows))
+	for _, r := range rows {
+		turns[queue.ID(r.ID)] = r.Turn
+	}
+	return turns, nil
+}

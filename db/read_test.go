@@ -100,3 +100,24 @@ func TestReadingSaysHowLongTestsTake(t *testing.T) {
 		t.Errorf("after tests became faster: %s", got)
 	}
 }
+
+// A page that shows a queue knows by its turn whether it has changed, and has
+// all of it at one moment.
+func TestAPageKnowsWhetherItsQueueHasChanged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := w.newQueue("other")
+	before, err := w.Turns(t.Context())
+	w.must(err)
+	w.store(func(p *queue.Plan) { p.Entries = []queue.Entry{notReady(1), notReady(2)} })
+	after, err := w.Turns(t.Context())
+	w.must(err)
+	if after[w.queue.ID] <= before[w.queue.ID] || after[other.ID] != before[other.ID] {
+		t.Errorf("turns were %v and are %v", before, after)
+	}
+	s, err := w.Whole(t.Context(), w.queue.ID)
+	w.must(err)
+	if len(s.Entries) != 2 {
+		t.Errorf("the whole queue has %d entries, not 2", len(s.Entries))
+	}
+}

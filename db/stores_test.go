@@ -7,6 +7,7 @@ import (
 	"signalbox/db/dbtest"
 	"signalbox/queue/engine"
 	"signalbox/rest"
+	"signalbox/web"
 	"signalbox/webhook"
 )
 
@@ -17,6 +18,7 @@ var (
 	_ engine.Postponer = (*db.DB)(nil)
 	_ rest.Store       = (*db.DB)(nil)
 	_ webhook.Store    = (*db.DB)(nil)
+	_ web.Store        = (*db.DB)(nil)
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }

@@ -13,9 +13,16 @@ import (
 // the router takes no encoded one in a path.
 //
 //	/                                            all queues
+//	/q/github.com/acme/app                       the queues of a repository
 //	/q/github.com/acme/app?branch=main           a queue
 //	/q/github.com/acme/app/pr/12?branch=main     a pull request in it
 //	/q/github.com/acme/app/run/<id>?branch=main  a test run of it
+
+// RepoURL is the address of a repository's page: its queue, or the list of
+// them. base is as in QueueURL.
+func RepoURL(base string, repo queue.Repo) string {
+	return strings.TrimRight(base, "/") + "/q/" + url.PathEscape(repo.Host) + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name)
+}
 
 // QueueURL is the address of a queue's page. base is where the dashboard is,
 // such as "https://signalbox.example.com"; with "" the address is a path.
@@ -34,6 +41,5 @@ func RunURL(base string, repo queue.Repo, branch string, run queue.RunID) string
 }
 
 func pageURL(base string, repo queue.Repo, rest, branch string) string {
-	return strings.TrimRight(base, "/") + "/q/" + url.PathEscape(repo.Host) + "/" + url.PathEscape(repo.Owner) +
-		"/" + url.PathEscape(repo.Name) + rest + "?branch=" + url.QueryEscape(branch)
+	return RepoURL(base, repo) + rest + "?branch=" + url.QueryEscape(branch)
 }

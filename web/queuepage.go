@@ -1,24 +1,33 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"signalbox/queue"
 )
 
+// listedAtOnce is how many entries a list of the queue's page shows unless
+// all are asked for.
+const listedAtOnce = 100
+
 // queueView is the page of one queue.
 type queueView struct {
 	Repo, Branch string
+	URL          string
 	State        badge
 	Why          string // of the state, a sentence; "" = nothing to say
 	Target       code
-	Settings     string
-	Slots        string
+	Mode         string
+	Settings     []string
+	Slots        slots
+	Picture      *picture // nil when nothing is in line
 	Line, Parts  []groupRow
-	Pending      []entryRow // free ones, in order
-	NotReady     []entryRow
+	Pending      entryList // free ones, in order
+	NotReady     entryList
 	Ended        []entryRow
 	Now          moment
 }
@@ -27,6 +36,18 @@ func (queueView) template() string { return "queue" }
 
 // Heading is the page's title.
 func (v queueView) Heading() string { return v.Branch + " · " + v.Repo }
+
+// slots says how many testing slots of the line are in use.
+type slots struct {
+	Used, All int64
+}
+
+// entryList is a list that may be cut.
+type entryList struct {
+	Rows  []entryRow
+	Count int
+	All   string // address of the page with all of them; "" = nothing was cut
+}
 
 // prLink names a pull request: its page here and on the host.
 type prLink struct {
@@ -61,19 +82,26 @@ type entryRow struct {
 	Reason   string
 	Since    moment
 	Until    moment
+	Estimate moment
 	By       string
 	Priority string
+	Marks    []string
 	Landed   code
+	Batch    int  // the group that it will be in, from 1; 0 = not foreseen
+	Opens    bool // it is the first of that group
+	Size     int  // members of that group
 }
 
-func viewQueue(s *queue.Snapshot, active, ended []queue.Entry, now time.Time) queueView {
+// viewQueue makes the page of a queue that s holds whole. all says that lists
+// are not to be cut. It fills in s.FreeAhead.
+func viewQueue(s *queue.Snapshot, ended []queue.Entry, all bool, now time.Time) queueView {
 	q := &s.Queue
 	v := queueView{
-		Repo: q.Repo.String(), Branch: q.Branch, State: look(queueBadges, q.State), Why: q.StateWhy,
-		Target: commit(q.Target.Commit, anyURL(active, ended)), Settings: settings(q), Now: at(now, now),
-	}
-	if q.Target.Missing {
-		v.Why = strings.TrimSpace(v.Why + " The branch does not exist on the host.")
+		Repo: q.Repo.String(), Branch: q.Branch, URL: QueueURL("", q.Repo, q.Branch),
+		State: look(queueBadges, q.State), Why: whyQueue(q),
+		Target: commit(q.Target.Commit, anyURL(s, ended)), Mode: string(q.ReportedMode()), Settings: settings(q), Now: at(now, now),
+		Slots:   slots{Used: int64(liveRuns(s, s.Line)), All: q.Concurrency},
+		Picture: pictureOf(s, now),
 	}
 	for i, id := range s.Line {
 		v.Line = append(v.Line, rowOfGroup(s, s.Groups[id], i+1, now))
@@ -81,16 +109,10 @@ func viewQueue(s *queue.Snapshot, active, ended []queue.Entry, now time.Time) qu
 	for i, id := range s.Parts {
 		v.Parts = append(v.Parts, rowOfGroup(s, s.Groups[id], i+1, now))
 	}
-	v.Slots = fmt.Sprintf("%d of %d", liveRuns(s, s.Line), q.Concurrency)
-	for i := range active {
-		e := &active[i]
-		switch {
-		case e.State == queue.NotReady:
-			v.NotReady = append(v.NotReady, rowOfEntry(s, e, e.SubmittedAt, now))
-		case e.Free():
-			v.Pending = append(v.Pending, rowOfEntry(s, e, e.AdmittedAt, now))
-		}
-	}
+	free, notReady := outside(s)
+	v.Pending = v.list(s, free, all, func(e *queue.Entry) time.Time { return e.AdmittedAt }, now)
+	v.NotReady = v.list(s, notReady, all, func(e *queue.Entry) time.Time { return e.SubmittedAt }, now)
+	foresee(s, free, v.Pending.Rows)
 	for i := range ended {
 		row := rowOfEntry(s, &ended[i], ended[i].StateChangedAt, now)
 		row.Waits = ended[i].Message
@@ -99,15 +121,91 @@ func viewQueue(s *queue.Snapshot, active, ended []queue.Entry, now time.Time) qu
 	return v
 }
 
-func settings(q *queue.Queue) string {
+// whyQueue says in a sentence what is particular about a queue's state.
+func whyQueue(q *queue.Queue) string {
+	var why []string
+	if q.StateWhy != "" {
+		why = append(why, q.StateWhy)
+	}
+	switch q.State {
+	case queue.Paused:
+		why = append(why, "Nothing is admitted, tested or landed until somebody sets it running. Tests that run go on.")
+	case queue.Draining:
+		why = append(why, "What is in line is tested and landed; nobody new is admitted.")
+	case queue.SwitchingModes:
+		why = append(why, fmt.Sprintf("It changes to %s mode when its line is empty; until then nobody new starts.", q.WantedMode))
+	}
+	if q.Target.Missing {
+		why = append(why, "The branch does not exist on the host. Push it, and testing begins.")
+	}
+	return strings.Join(why, " ")
+}
+
+// outside are the active entries that are in no group: the free ones in queue
+// order, and those that are not ready, by submission.
+func outside(s *queue.Snapshot) (free, notReady []*queue.Entry) {
+	for _, e := range s.Entries {
+		switch {
+		case !e.Active():
+		case e.State == queue.NotReady:
+			notReady = append(notReady, e)
+		case e.Free():
+			free = append(free, e)
+		}
+	}
+	slices.SortFunc(free, queue.Compare)
+	slices.SortFunc(notReady, func(a, b *queue.Entry) int {
+		return cmp.Or(a.SubmittedAt.Compare(b.SubmittedAt), cmp.Compare(a.ID, b.ID))
+	})
+	// Counted here once, and not by Explain for each of them.
+	s.FreeAhead = map[queue.EntryID]int64{}
+	for i, e := range free {
+		s.FreeAhead[e.ID] = int64(i)
+	}
+	return free, notReady
+}
+
+func (v *queueView) list(s *queue.Snapshot, entries []*queue.Entry, all bool, since func(*queue.Entry) time.Time, now time.Time) entryList {
+	l := entryList{Count: len(entries)}
+	if !all && len(entries) > listedAtOnce {
+		entries, l.All = entries[:listedAtOnce], v.URL+"&all=1"
+	}
+	for _, e := range entries {
+		l.Rows = append(l.Rows, rowOfEntry(s, e, since(e), now))
+	}
+	return l
+}
+
+// foresee writes down which of the free entries will be tested together.
+func foresee(s *queue.Snapshot, free []*queue.Entry, rows []entryRow) {
+	place := map[queue.EntryID]int{}
+	for i, e := range free[:len(rows)] {
+		place[e.ID] = i
+	}
+	for i, members := range queue.Forecast(s, len(rows)) {
+		for k, id := range members {
+			if at, shown := place[id]; shown {
+				rows[at].Batch, rows[at].Size, rows[at].Opens = i+1, len(members), k == 0
+			}
+		}
+	}
+}
+
+func settings(q *queue.Queue) []string {
 	parts := []string{
-		string(q.Mode) + " mode", methods[q.MergeMethod],
+		string(q.ReportedMode()) + " mode", methods[q.MergeMethod],
 		map[queue.LandingMode]string{queue.LandExact: "lands the tested commit", queue.LandHost: "landed by the host"}[q.LandingMode()],
 	}
 	if q.Batch {
 		parts = append(parts, fmt.Sprintf("batches of %d", q.BatchingMinSize))
 	}
-	return strings.Join(parts, " · ")
+	if q.CanOptimisticallyMerge {
+		parts = append(parts, "optimistic")
+	}
+	if q.PendingFailureDepth > 0 {
+		parts = append(parts, fmt.Sprintf("failures wait for %d behind", q.PendingFailureDepth))
+	}
+	return parts
 }
 
 func liveRuns(s *queue.Snapshot, groups []queue.GroupID) int {
@@ -142,7 +240,7 @@ func rowOfGroup(s *queue.Snapshot, g *queue.Group, place int, now time.Time) gro
 	}
 	if first != nil {
 		x := explain(s, first, now)
-		row.State, row.Waits, row.Until = look(entryBadges, first.State), x.WaitsFor, at(x.Until, now)
+		row.State, row.Waits, row.Until = stateOfGroup(s, g), x.WaitsFor, at(x.Until, now)
 		row.Since = at(first.StateChangedAt, now)
 	}
 	if r := s.Runs[g.Run]; r != nil {
@@ -155,8 +253,8 @@ func rowOfEntry(s *queue.Snapshot, e *queue.Entry, since, now time.Time) entryRo
 	x := explain(s, e, now)
 	return entryRow{
 		PR: linkTo(&s.Queue, e), State: look(entryBadges, e.State), Waits: x.WaitsFor, Reason: sentence(e.Reason),
-		Since: at(since, now), Until: at(x.Until, now), By: e.SubmittedBy.String(),
-		Priority: queue.PriorityName(e.Priority), Landed: commit(e.LandedCommit, e.URL),
+		Since: at(since, now), Until: at(x.Until, now), Estimate: at(x.EstimatedMergeAt, now), By: e.SubmittedBy.String(),
+		Priority: queue.PriorityName(e.Priority), Marks: marks(e), Landed: commit(e.LandedCommit, e.URL),
 	}
 }
 
@@ -177,6 +275,9 @@ func marks(e *queue.Entry) []string {
 	if e.Forced {
 		m = append(m, "forced")
 	}
+	if e.NoBatch {
+		m = append(m, "alone")
+	}
 	return m
 }
 
@@ -195,14 +296,19 @@ func progressOf(r *queue.Run) progress {
 	return p
 }
 
-// anyURL is the address of any pull request, from which those of commits are found.
-func anyURL(lists ...[]queue.Entry) string {
-	for _, entries := range lists {
-		for i := range entries {
-			if entries[i].URL != "" {
-				return entries[i].URL
-			}
+// anyURL is the address of any pull request, from which those of commits are
+// found.
+func anyURL(s *queue.Snapshot, ended []queue.Entry) string {
+	for i := range ended {
+		if ended[i].URL != "" {
+			return ended[i].URL
 		}
 	}
-	return ""
+	best := ""
+	for _, e := range s.Entries {
+		if e.URL != "" && (best == "" || e.URL < best) { // the same one each time
+			best = e.URL
+		}
+	}
+	return best
 }

@@ -23,6 +23,16 @@ type view interface {
 	Heading() string // for the window's title
 }
 
+// frame is what is around every page.
+type frame struct {
+	View  view
+	Theme string // "light" or "dark" where the reader chose; "" = as the system is
+	// Stream is the address of the news about what the page shows, Seen the
+	// version that it shows; "" = it has none.
+	Stream string
+	Seen   int64
+}
+
 // pages are the parsed templates by name, and the style sheet with the address
 // that changes with its content.
 type pages struct {
@@ -40,7 +50,9 @@ type asset struct {
 func parsePages() (pages, error) {
 	p := pages{templates: map[string]*template.Template{}, assets: map[string]asset{}}
 	addresses := map[string]string{}
-	for file, contentType := range map[string]string{"style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for file, contentType := range map[string]string{
+		"style.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
+	} {
 		content, err := files.ReadFile("pages/" + file)
 		if err != nil {
 			return pages{}, err
@@ -52,7 +64,7 @@ func parsePages() (pages, error) {
 	}
 	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
 	for _, name := range []string{"overview", "queue", "pr", "run", "problem"} {
-		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html")
+		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/graph.html", "pages/"+name+".html")
 		if err != nil {
 			return pages{}, fmt.Errorf("parse page %s: %w", name, err)
 		}
@@ -62,10 +74,11 @@ func parsePages() (pages, error) {
 }
 
 // render writes a page whole, or an error page when it does not render.
-func (h *Handler) render(w http.ResponseWriter, status int, v view) {
+func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, f frame) {
+	f.Theme = themeOf(r)
 	var body bytes.Buffer
-	if err := h.pages.templates[v.template()].Execute(&body, v); err != nil {
-		h.log.Error("page not rendered", "page", v.template(), "err", err)
+	if err := h.pages.templates[f.View.template()].Execute(&body, f); err != nil {
+		h.log.Error("page not rendered", "page", f.View.template(), "err", err)
 		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
@@ -73,6 +86,15 @@ func (h *Handler) render(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Cache-Control", "no-store") // a page is true for a moment
 	w.WriteHeader(status)
 	_, _ = body.WriteTo(w) // the reader is gone, and so is the page
+}
+
+// themeOf is the look that the reader chose with the button of every page.
+func themeOf(r *http.Request) string {
+	c, err := r.Cookie("theme")
+	if err == nil && (c.Value == "dark" || c.Value == "light") {
+		return c.Value
+	}
+	return ""
 }
 
 // asset serves a file under the address that names its content.

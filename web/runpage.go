@@ -44,7 +44,7 @@ func (runView) template() string { return "run" }
 func (v runView) Heading() string { return "Test run " + v.ID }
 
 func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) runView {
-	prURL := anyURL(entries)
+	prURL := anyURL(&queue.Snapshot{}, entries)
 	v := runView{
 		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
 		ID: string(r.ID), State: look(runBadges, r.State), Message: r.Message,

@@ -17,11 +17,10 @@ type Store interface {
 	// branch. An old name works until another repository takes it.
 	// ErrNotFound: there is none.
 	QueueNamed(ctx context.Context, host, owner, name, branch string) (queue.Queue, error)
+	// Whole is a queue at one moment with all its active entries.
+	Whole(ctx context.Context, q queue.ID) (*queue.Snapshot, error)
 	// Read is a window with the entries named in it, for Explain.
 	Read(ctx context.Context, q queue.ID, prs ...int64) (*queue.Snapshot, error)
-	// Enqueued lists every active entry in queue order: the line, pending,
-	// not ready.
-	Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error)
 	// Ended lists entries that are in a final state, the latest ending first,
 	// limit at most.
 	Ended(ctx context.Context, q queue.ID, limit int) ([]queue.Entry, error)
@@ -34,4 +33,9 @@ type Store interface {
 	// Run finds a run of the queue, ended or not, and the entries of its
 	// chain. ErrNotFound: there is none.
 	Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error)
+	// Turns are the versions of all queues: one that has changed has another.
+	Turns(ctx context.Context) (map[queue.ID]int64, error)
+	// Wakeups yields a value when some queue may have changed; several may
+	// arrive as one. It is closed when ctx ends.
+	Wakeups(ctx context.Context) (<-chan struct{}, error)
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,7 @@ type Handler struct {
 	log    *slog.Logger
 	clock  func() time.Time
 	pages  pages
+	live   *live
 	router *httprouter.Router
 }
 
@@ -52,7 +54,7 @@ func New(cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make pages: %w", err)
 	}
-	h := &Handler{store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed}
+	h := &Handler{store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log)}
 	h.router = h.routes()
 	return h, nil
 }
@@ -61,9 +63,9 @@ func (h *Handler) routes() *httprouter.Router {
 	r := httprouter.New()
 	// A redirect to a path that a stranger wrote is a gift to them.
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
-	r.NotFound = h.page(func(*http.Request) (view, error) { return nil, queue.ErrNotFound })
+	r.NotFound = h.page(func(*http.Request) (frame, error) { return frame{}, queue.ErrNotFound })
 	r.MethodNotAllowed = http.HandlerFunc(h.wrongMethod)
-	for path, show := range map[string]func(*http.Request) (view, error){
+	for path, show := range map[string]func(*http.Request) (frame, error){
 		"/":                                h.overview,
 		"/q/:host/:owner/:name":            h.queue,
 		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
@@ -72,6 +74,8 @@ func (h *Handler) routes() *httprouter.Router {
 		r.Handler(http.MethodGet, path, h.page(show))
 		r.Handler(http.MethodHead, path, h.page(show))
 	}
+	r.HandlerFunc(http.MethodGet, "/live", h.watchAll)
+	r.HandlerFunc(http.MethodGet, "/q/:host/:owner/:name/live", h.watch)
 	r.GET("/assets/:file", h.asset)
 	r.HEAD("/assets/:file", h.asset)
 	return r
@@ -80,7 +84,7 @@ func (h *Handler) routes() *httprouter.Router {
 // ServeHTTP serves one page.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
-	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("X-Frame-Options", "DENY")
 	head.Set("Referrer-Policy", "no-referrer")
@@ -100,114 +104,168 @@ func (a absent) Error() string   { return string(a) }
 func (absent) Is(err error) bool { return err == queue.ErrNotFound }
 
 // page turns what a reader of the store shows, or its error, into an answer.
-func (h *Handler) page(show func(*http.Request) (view, error)) http.Handler {
+func (h *Handler) page(show func(*http.Request) (frame, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := show(r)
-		var to moved
-		var what absent
-		switch {
-		case err == nil:
-			h.render(w, http.StatusOK, v)
-		case errors.As(err, &to):
-			http.Redirect(w, r, string(to), http.StatusFound)
-		case errors.As(err, &what):
-			h.render(w, http.StatusNotFound, problemView{Title: "Not found", Message: string(what)})
-		case errors.Is(err, queue.ErrNotFound):
-			h.render(w, http.StatusNotFound, problemView{Title: "Not found", Message: "There is no such page."})
-		default:
-			h.log.Error("page not shown", "path", r.URL.Path, "err", err)
-			w.Header().Set("Retry-After", "10")
-			h.render(w, http.StatusServiceUnavailable, problemView{Title: "Not available",
-				Message: "The page cannot be shown now. Nothing is lost: queues go on as soon as they can. Try again in a moment."})
+		f, err := show(r)
+		if err != nil {
+			h.refuse(w, r, err)
+			return
 		}
+		h.render(w, r, http.StatusOK, f)
 	})
 }
 
-func (h *Handler) wrongMethod(w http.ResponseWriter, _ *http.Request) {
-	h.render(w, http.StatusMethodNotAllowed, problemView{Title: "Not allowed", Message: "Pages can only be read."})
+// refuse answers with what an error means to a reader.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	var to moved
+	var what absent
+	problem := func(status int, title, message string) {
+		h.render(w, r, status, frame{View: problemView{Title: title, Message: message}})
+	}
+	switch {
+	case errors.As(err, &to):
+		http.Redirect(w, r, string(to), http.StatusFound)
+	case errors.As(err, &what):
+		problem(http.StatusNotFound, "Not found", string(what))
+	case errors.Is(err, queue.ErrNotFound):
+		problem(http.StatusNotFound, "Not found", "There is no such page.")
+	default:
+		h.log.Error("page not shown", "path", r.URL.Path, "err", err)
+		w.Header().Set("Retry-After", "10")
+		problem(http.StatusServiceUnavailable, "Not available",
+			"The page cannot be shown now. Nothing is lost: queues go on as soon as they can. Try again in a moment.")
+	}
+}
+
+func (h *Handler) wrongMethod(w http.ResponseWriter, r *http.Request) {
+	h.render(w, r, http.StatusMethodNotAllowed, frame{View: problemView{Title: "Not allowed", Message: "Pages can only be read."}})
+}
+
+// Run tells open pages of changes until ctx ends. Without it pages are true
+// when they are loaded, and ask for newer ones now and then.
+func (h *Handler) Run(ctx context.Context) error {
+	defer h.live.end()
+	return h.live.run(ctx)
+}
+
+// EndStreams ends the streams of open pages, which would outlast a server that
+// waits for its requests to end. Pages find the next server by themselves.
+func (h *Handler) EndStreams() { h.live.end() }
+
+// following makes a page follow a queue. The version comes first: what changes
+// while the page is read is then told as news.
+func (h *Handler) following(ctx context.Context, q *queue.Queue) (frame, error) {
+	turns, err := h.store.Turns(ctx)
+	if err != nil {
+		return frame{}, fmt.Errorf("read versions: %w", err)
+	}
+	if q == nil {
+		return frame{Stream: "/live", Seen: turnOf(turns, 0)}, nil
+	}
+	return frame{Stream: pageURL("", q.Repo, "/live", q.Branch), Seen: turnOf(turns, q.ID)}, nil
 }
 
 // overview shows all queues.
-func (h *Handler) overview(r *http.Request) (view, error) {
+func (h *Handler) overview(r *http.Request) (frame, error) {
+	f, err := h.following(r.Context(), nil)
+	if err != nil {
+		return f, err
+	}
+	f.View, err = h.allQueues(r)
+	return f, err
+}
+
+func (h *Handler) allQueues(r *http.Request) (overviewView, error) {
 	queues, err := h.store.Queues(r.Context())
 	if err != nil {
-		return nil, fmt.Errorf("list queues: %w", err)
+		return overviewView{}, fmt.Errorf("list queues: %w", err)
 	}
 	counts, err := h.store.Counts(r.Context())
 	if err != nil {
-		return nil, fmt.Errorf("count entries: %w", err)
+		return overviewView{}, fmt.Errorf("count entries: %w", err)
 	}
-	return viewOverview(queues, counts), nil
+	return viewOverview(queues, counts, h.clock()), nil
 }
 
 // queue shows one queue.
-func (h *Handler) queue(r *http.Request) (view, error) {
+func (h *Handler) queue(r *http.Request) (frame, error) {
 	if !r.URL.Query().Has("branch") {
 		return h.queuesOf(r)
 	}
 	q, err := h.named(r)
 	if err != nil {
-		return nil, err
+		return frame{}, err
 	}
-	s, err := h.store.Read(r.Context(), q.ID)
+	f, err := h.following(r.Context(), &q)
 	if err != nil {
-		return nil, fmt.Errorf("read queue %d: %w", q.ID, err)
+		return f, err
 	}
-	active, err := h.store.Enqueued(r.Context(), q.ID)
+	s, err := h.store.Whole(r.Context(), q.ID)
 	if err != nil {
-		return nil, fmt.Errorf("list entries of queue %d: %w", q.ID, err)
+		return f, fmt.Errorf("read queue %d: %w", q.ID, err)
 	}
 	ended, err := h.store.Ended(r.Context(), q.ID, endedShown)
 	if err != nil {
-		return nil, fmt.Errorf("list endings of queue %d: %w", q.ID, err)
+		return f, fmt.Errorf("list endings of queue %d: %w", q.ID, err)
 	}
-	return viewQueue(s, active, ended, h.clock()), nil
+	f.View = viewQueue(s, ended, r.URL.Query().Has("all"), h.clock())
+	return f, nil
 }
 
 // queuesOf leads from a repository to its only queue, or lists them.
-func (h *Handler) queuesOf(r *http.Request) (view, error) {
-	v, err := h.overview(r)
+func (h *Handler) queuesOf(r *http.Request) (frame, error) {
+	f, err := h.overview(r)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	all := v.(overviewView)
 	p := httprouter.ParamsFromContext(r.Context())
 	wanted := queue.Repo{Host: p.ByName("host"), Owner: p.ByName("owner"), Name: p.ByName("name")}
-	all.only(wanted.String())
-	switch len(all.Queues) {
+	all := f.View.(overviewView)
+	queues := all.only(wanted.String())
+	switch len(queues) {
 	case 0:
-		return nil, absent("There is no queue on this repository.")
+		return f, absent("There is no queue on this repository.")
 	case 1:
-		return nil, moved(all.Queues[0].URL)
+		return f, moved(queues[0].URL)
 	}
-	return all, nil
+	f.View = all
+	return f, nil
 }
 
 // pullRequest shows a pull request in a queue.
-func (h *Handler) pullRequest(r *http.Request) (view, error) {
+func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 	q, err := h.named(r)
 	if err != nil {
-		return nil, err
+		return frame{}, err
 	}
 	number, err := strconv.ParseInt(httprouter.ParamsFromContext(r.Context()).ByName("number"), 10, 64)
 	if err != nil || number <= 0 {
-		return nil, queue.ErrNotFound
+		return frame{}, queue.ErrNotFound
 	}
-	e, err := h.store.Entry(r.Context(), q.ID, number)
+	f, err := h.following(r.Context(), &q)
+	if err != nil {
+		return f, err
+	}
+	f.View, err = h.entry(r.Context(), q, number)
+	return f, err
+}
+
+func (h *Handler) entry(ctx context.Context, q queue.Queue, number int64) (view, error) {
+	e, err := h.store.Entry(ctx, q.ID, number)
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil, absent(fmt.Sprintf("#%d was never submitted to the queue of %s. Comment /merge on the pull request to submit it.", number, q.Branch))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read entry of #%d: %w", number, err)
 	}
-	s, err := h.store.Read(r.Context(), q.ID, number)
+	s, err := h.store.Read(ctx, q.ID, number)
 	if err != nil {
 		return nil, fmt.Errorf("read queue %d: %w", q.ID, err)
 	}
 	if inWindow := s.ByPR(number); inWindow != nil { // of the same moment as the rest
 		e = *inWindow
 	}
-	moves, err := h.store.Timeline(r.Context(), q.ID, number)
+	moves, err := h.store.Timeline(ctx, q.ID, number)
 	if err != nil {
 		return nil, fmt.Errorf("read timeline of #%d: %w", number, err)
 	}
@@ -215,23 +273,28 @@ func (h *Handler) pullRequest(r *http.Request) (view, error) {
 }
 
 // run shows a test run.
-func (h *Handler) run(r *http.Request) (view, error) {
+func (h *Handler) run(r *http.Request) (frame, error) {
 	q, err := h.named(r)
 	if err != nil {
-		return nil, err
+		return frame{}, err
 	}
 	id := httprouter.ParamsFromContext(r.Context()).ByName("run")
 	if !storable(id) {
-		return nil, queue.ErrNotFound
+		return frame{}, queue.ErrNotFound
+	}
+	f, err := h.following(r.Context(), &q)
+	if err != nil {
+		return f, err
 	}
 	run, entries, err := h.store.Run(r.Context(), q.ID, queue.RunID(id))
 	if errors.Is(err, queue.ErrNotFound) {
-		return nil, absent("There is no such test run in this queue.")
+		return f, absent("There is no such test run in this queue.")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read run: %w", err)
+		return f, fmt.Errorf("read run: %w", err)
 	}
-	return viewRun(q, &run, entries, h.clock()), nil
+	f.View = viewRun(q, &run, entries, h.clock())
+	return f, nil
 }
 
 // named finds the queue that a request names.

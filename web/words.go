@@ -19,7 +19,7 @@ var entryBadges = map[queue.EntryState]badge{
 	queue.Pending:        {"pending", "wait"},
 	queue.Testing:        {"testing", "busy"},
 	queue.TestsPassed:    {"tests passed", "good"},
-	queue.PendingFailure: {"failed, not judged yet", "bad"},
+	queue.PendingFailure: {"failed, cause unclear", "bad"},
 	queue.Merged:         {"merged", "good"},
 	queue.Failed:         {"failed", "bad"},
 	queue.Cancelled:      {"cancelled", "off"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const hostile = `"><script>alert(1)</script>{{.}}<img src=x onerror=alert(1)>`
 
-// world is a Store of fixed values; broken makes every read fail.
+// world is a Store of fixed values, but for turn; broken makes every read fail.
 type world struct {
 	queues  []queue.Queue
 	s       *queue.Snapshot
@@ -27,6 +28,8 @@ type world struct {
 	ended   []queue.Entry
 	moves   []queue.Move
 	broken  error
+	turn    atomic.Int64 // of the first queue
+	wake    chan struct{}
 }
 
 func sha(c string) string { return strings.Repeat(c, 40) }
@@ -42,7 +45,8 @@ func newWorld() *world {
 	alone := q
 	alone.ID, alone.Repo.Name, alone.Branch = 3, "lib", "main"
 
-	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q)}
+	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1)}
+	w.turn.Store(4)
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
 	second := w.add(12, hostile, queue.Testing, queue.TestRunStarted, 12)
 	third := w.add(13, "Paint the lever", queue.Testing, queue.TestRunStarted, 12)
@@ -151,7 +155,8 @@ func (w *world) QueueNamed(_ context.Context, host, owner, name, branch string) 
 
 func (w *world) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapshot, error) {
 	if id == w.s.Queue.ID {
-		return w.s, w.broken
+		s := *w.s // the reader's own
+		return &s, w.broken
 	}
 	for _, q := range w.queues {
 		if q.ID == id {
@@ -161,12 +166,15 @@ func (w *world) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapsho
 	return nil, queue.ErrNotFound
 }
 
-func (w *world) Enqueued(_ context.Context, id queue.ID) ([]queue.Entry, error) {
-	if id != w.s.Queue.ID {
-		return nil, w.broken
-	}
-	return w.entries, w.broken
+func (w *world) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
+	return w.Read(ctx, id)
 }
+
+func (w *world) Turns(context.Context) (map[queue.ID]int64, error) {
+	return map[queue.ID]int64{1: w.turn.Load(), 2: 5, 3: 6}, w.broken
+}
+
+func (w *world) Wakeups(ctx context.Context) (<-chan struct{}, error) { return w.wake, w.broken }
 
 func (w *world) Ended(_ context.Context, id queue.ID, limit int) ([]queue.Entry, error) {
 	if id != w.s.Queue.ID {

@@ -29,6 +29,7 @@ type service struct {
 	jobs    *jobClient
 	metrics *metrics
 	handler http.Handler // of the main address
+	pages   *web.Handler
 	clock   engine.Clock
 
 	ready       atomic.Bool
@@ -116,7 +117,7 @@ func (s *service) routes() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := web.New(web.Config{Store: s.db.DB, Log: s.cfg.log, Clock: s.clock.Now})
+	s.pages, err = web.New(web.Config{Store: s.db.DB, Log: s.cfg.log, Clock: s.clock.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +137,7 @@ func (s *service) routes() (http.Handler, error) {
 		case path == "/readyz":
 			health(w, s.unready(r.Context()))
 		default:
-			pages.ServeHTTP(w, r)
+			s.pages.ServeHTTP(w, r)
 		}
 	}), nil
 }
@@ -167,6 +168,7 @@ func health(w http.ResponseWriter, problem error) {
 func (s *service) start(ctx context.Context) (addresses, error) {
 	var loops context.Context
 	loops, s.halt = context.WithCancel(context.WithoutCancel(ctx))
+	s.main.server.RegisterOnShutdown(s.pages.EndStreams)
 	s.loops.Go(func() { s.end(s.main.serve(s.handler)) })
 	if s.ops != nil {
 		s.loops.Go(func() { s.end(s.ops.serve(s.metrics)) })
@@ -176,6 +178,7 @@ func (s *service) start(ctx context.Context) (addresses, error) {
 		return where, err
 	}
 	s.loops.Go(func() { s.end(s.engine.Run(loops)) })
+	s.loops.Go(func() { s.end(s.pages.Run(loops)) })
 	s.connect(ctx)
 	s.catchUp(ctx)
 	s.loops.Go(func() { s.upkeep(loops) })

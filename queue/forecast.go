@@ -1,0 +1,52 @@
+package queue
+
+// This file answers what people ask of a picture of the queue. It uses the
+// rules by which the queue decides, and decides nothing.
+
+// Ahead says for every group of the line which groups it must be tested on top
+// of, in line order: in single mode all before it, in parallel mode those that
+// it overlaps, directly or through one another. Without a group's targets in
+// the snapshot it overlaps everybody.
+func Ahead(s *Snapshot) map[GroupID][]GroupID {
+	d := &decision{s: s, before: s}
+	all := map[GroupID][]GroupID{}
+	for _, g := range d.s.line() {
+		for _, a := range d.ahead(g) {
+			all[g.ID] = append(all[g.ID], a.ID)
+		}
+	}
+	return all
+}
+
+// Forecast says which free pending entries of the snapshot will be tested
+// together if nothing changes, in the order in which they would start: the
+// first most of them. Entries that wait for one they conflict with are in none.
+func Forecast(s *Snapshot, most int) [][]EntryID {
+	d := &decision{s: s, before: s}
+	free := s.sorted(func(e *Entry) bool {
+		other := s.Entries[e.ConflictsWith]
+		return e.Free() && (other == nil || !other.Active())
+	})
+	free = free[:min(len(free), most)]
+	var groups [][]EntryID
+	for len(free) > 0 {
+		batch := free[:1:1]
+		if d.batched(free[0]) {
+			batch, _ = d.batch(free)
+		}
+		taken := map[EntryID]bool{}
+		ids := make([]EntryID, len(batch))
+		for i, e := range batch {
+			taken[e.ID], ids[i] = true, e.ID
+		}
+		groups = append(groups, ids)
+		var rest []*Entry
+		for _, e := range free {
+			if !taken[e.ID] {
+				rest = append(rest, e)
+			}
+		}
+		free = rest
+	}
+	return groups
+}

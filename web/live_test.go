@@ -1,0 +1,142 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/queue"
+)
+
+// An open page hears of a change, and of one that it missed while it was
+// loaded; it hears nothing of what it has seen.
+
+// listener reads the events of a stream.
+type listener struct {
+	t      *testing.T
+	events chan string // "changed 7"; closed at the end
+	status int
+	header http.Header
+}
+
+func listen(t *testing.T, url string) *listener {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &listener{t: t, events: make(chan string, 10), status: answer.StatusCode, header: answer.Header}
+	go func() {
+		defer answer.Body.Close()
+		defer close(l.events)
+		lines := bufio.NewScanner(answer.Body)
+		name := ""
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				name = text
+			}
+			if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+				l.events <- name + " " + text
+			}
+		}
+	}()
+	return l
+}
+
+func (l *listener) hears(want string) {
+	l.t.Helper()
+	select {
+	case got := <-l.events:
+		if got != want {
+			l.t.Errorf("heard %q, want %q", got, want)
+		}
+	case <-time.After(30 * time.Second):
+		l.t.Fatalf("heard nothing, want %q", want)
+	}
+}
+
+// follow serves a world and tells its readers of changes until the test ends.
+func follow(t *testing.T, w *world) (h *Handler, address string) {
+	t.Helper()
+	h = handler(t, w)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- h.Run(ctx) }()
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	return h, server.URL
+}
+
+func TestAnOpenPageHearsOfChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	_, address := follow(t, w)
+	const page = "/q/github.com/acme/app/live?branch=release/1.2"
+	upToDate := listen(t, address+page+"&seen=4")
+	late := listen(t, address+page+"&seen=3")
+	all := listen(t, address+"/live?seen=9")
+	other := listen(t, address+"/q/github.com/acme/app/live?branch=main&seen=5")
+	late.hears("changed 4")
+	w.turn.Store(7)
+	w.wake <- struct{}{}
+	upToDate.hears("changed 7")
+	late.hears("changed 7")
+	all.hears("changed 10") // the newest, and how many queues there are
+	if len(other.events) > 0 {
+		t.Errorf("the page of another queue heard %q", <-other.events)
+	}
+	if kind := late.header.Get("Content-Type"); kind != "text/event-stream" {
+		t.Errorf("content type %q", kind)
+	}
+}
+
+func TestStreamsEndWithTheProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	h, address := follow(t, w)
+	open := listen(t, address+"/live?seen=9")
+	h.EndStreams()
+	if event, more := <-open.events; more {
+		t.Errorf("heard %q, want the end", event)
+	}
+	if late := listen(t, address+"/live"); late.status != http.StatusServiceUnavailable {
+		t.Errorf("a page that comes after the end gets status %d", late.status)
+	}
+}
+
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLive(newWorld(), nil)
+	for range streamsAtMost {
+		if _, err := l.join(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.join(1); !errors.Is(err, errTooMany) {
+		t.Errorf("one too many: %v", err)
+	}
+	for s := range l.open {
+		l.leave(s)
+		break
+	}
+	if _, err := l.join(queue.ID(1)); err != nil {
+		t.Errorf("after one has left: %v", err)
+	}
+}
