@@ -239,6 +239,11 @@ func (d *decision) notBuilt(g *Group, r *Run, f RunNotBuilt) {
 func (d *decision) again(g *Group, r *Run, f RunNotBuilt) {
 	g.BuildTries++
 	g.NotBefore = d.now.Add(backoff(g.BuildTries, 2*time.Second, 5*time.Minute))
+	for _, id := range g.Members {
+		if e := d.s.Entries[id]; e != nil {
+			e.Message = f.Message // what people wait for meanwhile
+		}
+	}
 	if f.Trouble != TroubleStale {
 		return
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -248,7 +249,7 @@ func (d *decision) pendingFor(e *Entry, g *Group) (string, time.Time) {
 	case g != nil && g.Run != "":
 		return "Its test branch is being built.", time.Time{}
 	case g != nil && d.now.Before(g.NotBefore):
-		return "Building its test branch did not work; it is tried again.", g.NotBefore
+		return strings.TrimSpace("Its test branch could not be built yet; it is tried again. " + e.Message), g.NotBefore
 	}
 	if !q.State.Retests() {
 		return d.queueStands(), time.Time{}

@@ -252,6 +252,9 @@ func (s *service) stop() error {
 	case <-ctx.Done():
 		problems = append(problems, errors.New("some work did not stop in time; it is done again after the next start"))
 	}
+	if s.host != nil {
+		s.host.Close()
+	}
 	if s.presence != nil {
 		s.presence.Leave()
 	}

@@ -40,6 +40,10 @@ func (c *Client) Build(ctx context.Context, repo queue.Repo, work queue.BuildRun
 		b.made, err = c.mirrors.Make(ctx, src, work.Runs)
 		return err
 	})
+	var cloning *mirror.CloningError
+	if errors.As(err, &cloning) {
+		return b.waiting(cloning), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +71,17 @@ type building struct {
 	source    []queue.RequiredSource
 	published map[string]bool                  // by branch
 	hostRules map[string]func() (rules, error) // by target, read once
+}
+
+// waiting tells that no run was built because the first copy of the repository
+// is still on its way. That takes longer than an attempt may, so people get to
+// know it now, and the runs are asked for again later.
+func (b *building) waiting(cloning *mirror.CloningError) []queue.Fact {
+	var facts []queue.Fact
+	for _, run := range b.work.Runs {
+		facts = append(facts, queue.RunNotBuilt{Run: run.Run, Trouble: queue.TroubleTransient, Message: asSentence(cloning.Error()), At: b.c.cfg.Now().UTC()})
+	}
+	return facts
 }
 
 // resolve finds the required statuses of a run that was made.

@@ -135,6 +135,10 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Close ends what runs in the background: the first copies of repositories
+// that are being fetched. Call nothing afterwards.
+func (c *Client) Close() { c.mirrors.Close() }
+
 func (cfg *Config) fill(web string) {
 	cfg.Host = cmp.Or(cfg.Host, hostOf(web))
 	cfg.BotLogin = cmp.Or(cfg.BotLogin, "signalbox[bot]")

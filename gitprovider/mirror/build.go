@@ -209,7 +209,7 @@ func (c *clone) contains(ctx context.Context, commit, ancestor string) (bool, er
 	case errors.As(err, &run) && run.code == 1:
 		return false, nil
 	case errors.As(err, &run):
-		return false, fmt.Errorf("%w: %w", errBroken, err)
+		return false, broken(err)
 	default:
 		return false, err
 	}

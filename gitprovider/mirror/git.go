@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"signalbox/gitprovider"
@@ -28,6 +30,10 @@ type job struct {
 	outside bool
 	// limit bounds standard output in bytes, maxOutput if zero.
 	limit int
+	// timeout bounds the run, the configured one if zero.
+	timeout time.Duration
+	// progress hears what git says of how far it is, a line at a time.
+	progress func(line string)
 }
 
 // Bounds on what is read of git: a chain's commit messages fit by far, an
@@ -37,12 +43,19 @@ const (
 	maxStderr = 32 << 10
 )
 
-// runError is a git that ended badly. Code is its exit code, -1 when it was killed.
+// runError is a git that ended badly. Code is its exit code, -1 when a signal
+// ended it.
 type runError struct {
 	verb   string
 	code   int
 	stderr string
 	cause  error
+}
+
+// crashed reports whether a run was ended by its own doing: it crashed, or asked
+// for more memory than it may have.
+func (e *runError) crashed() bool {
+	return e.code == -1 && crashSignal(e.cause) || strings.Contains(e.stderr, "fatal: attempting to allocate ")
 }
 
 func (e *runError) Error() string {
@@ -57,8 +70,11 @@ func (e *runError) Unwrap() error { return e.cause }
 
 // git runs git and returns its standard output, also when it fails.
 func (c *clone) git(ctx context.Context, j job) ([]byte, error) {
-	runCtx, cancel := context.WithTimeout(ctx, c.m.cfg.Timeout)
+	timeout := cmp.Or(j.timeout, c.m.cfg.Timeout)
+	runCtx, cancel := context.WithTimeoutCause(ctx, timeout, errTooLate)
 	defer cancel()
+	runCtx, stop := context.WithCancelCause(runCtx)
+	defer stop(nil)
 	args := j.args
 	if !j.outside {
 		args = append([]string{"--git-dir=" + c.dir}, args...)
@@ -67,21 +83,26 @@ func (c *clone) git(ctx context.Context, j job) ([]byte, error) {
 	cmd.Dir = c.m.cfg.Dir
 	cmd.Env = append(c.environment(j.remote || c.m.cfg.Filter != "off"), j.env...)
 	cmd.Stdin = strings.NewReader(j.stdin)
-	stdout, stderr := &bounded{max: maxOutput, stop: cancel}, &bounded{max: maxStderr}
-	if j.limit > 0 {
-		stdout.max = j.limit
-	}
+	stdout := &bounded{max: cmp.Or(j.limit, maxOutput), stop: func() { stop(errTooLong) }}
+	stderr := &bounded{max: maxStderr, progress: j.progress}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = 5 * time.Second
-	ownGroup(cmd)
+	end := ownGroup(cmd)
+	weighed := c.weigh(runCtx, j, stop)
 	err := cmd.Run()
+	end()
+	stop(nil)
+	weighed()
+	why := context.Cause(runCtx)
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", j.args[0], ctx.Err())
-	case stdout.over:
+	case errors.Is(why, errTooLong):
 		return nil, fmt.Errorf("git %s: more than %d bytes of output: %w", j.args[0], stdout.max, errTooLong)
-	case runCtx.Err() != nil:
-		return nil, fmt.Errorf("git %s took longer than %s: %w", j.args[0], c.m.cfg.Timeout, errUnreachable)
+	case errors.Is(why, errTooBig):
+		return nil, fmt.Errorf("git %s: %w", j.args[0], errTooBig)
+	case errors.Is(why, errTooLate):
+		return nil, fmt.Errorf("git %s took longer than %s: %w", j.args[0], timeout, errUnreachable)
 	case err != nil:
 		code := -1
 		var exit *exec.ExitError
@@ -93,16 +114,50 @@ func (c *clone) git(ctx context.Context, j job) ([]byte, error) {
 	return stdout.buf.Bytes(), nil
 }
 
+// errTooLate is why a run of git was ended that took too long.
+var errTooLate = errors.New("too late")
+
+// weigh ends a run that brings objects when the mirror grows above its cap.
+// The returned function waits until nobody looks any more; ctx has ended then.
+func (c *clone) weigh(ctx context.Context, j job, stop context.CancelCauseFunc) (wait func()) {
+	if !j.remote || j.outside {
+		return func() {}
+	}
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		tick := time.NewTicker(c.m.weighEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if c.size() > c.m.cfg.MaxSize {
+					stop(errTooBig)
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return looking.Wait
+}
+
 var errTooLong = errors.New("too long")
 
 // local is git for what cannot fail on a healthy mirror.
 func (c *clone) local(ctx context.Context, j job) ([]byte, error) {
 	out, err := c.git(ctx, j)
+	return out, broken(err)
+}
+
+// broken marks the failure of a run that cannot fail on a healthy mirror. One
+// that was ended from outside says nothing about the mirror.
+func broken(err error) error {
 	var run *runError
-	if errors.As(err, &run) {
-		return out, fmt.Errorf("%w: %w", errBroken, err)
+	if errors.As(err, &run) && run.code != -1 {
+		return fmt.Errorf("%w: %w", errBroken, err)
 	}
-	return out, err
+	return err
 }
 
 // kept are the variables of our own environment that git may see: how to
@@ -171,22 +226,46 @@ func (c *clone) scrub(text string) string {
 }
 
 // bounded keeps the first bytes written to it and calls stop at the first
-// byte too many, if there is a stop; else it drops the rest.
+// byte too many, if there is a stop; else it drops the rest. Lines that git
+// overwrites (they end with a carriage return) are progress and not kept where
+// somebody wants to hear of it.
 type bounded struct {
-	buf  bytes.Buffer // not embedded: io.Copy would find its ReadFrom
-	max  int
-	over bool
-	stop func()
+	buf      bytes.Buffer // not embedded: io.Copy would find its ReadFrom
+	max      int
+	stop     func()
+	progress func(line string)
+	open     []byte // of progress: a line that has not ended
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
+	if b.progress == nil {
+		return b.keep(p)
+	}
+	b.open = append(b.open, p...)
+	for {
+		i := bytes.IndexAny(b.open, "\r\n")
+		if i < 0 {
+			b.open = b.open[:min(len(b.open), 4096)]
+			return len(p), nil
+		}
+		line := string(b.open[:i])
+		if b.open[i] == '\n' {
+			b.keep(b.open[:i+1])
+		}
+		b.open = b.open[i+1:]
+		if said := strings.TrimSpace(strings.TrimPrefix(line, "remote:")); said != "" {
+			b.progress(field(said, 200))
+		}
+	}
+}
+
+func (b *bounded) keep(p []byte) (int, error) {
 	room := b.max - b.buf.Len()
 	if len(p) <= room {
 		return b.buf.Write(p)
 	}
 	b.buf.Write(p[:max(room, 0)])
-	if b.stop != nil && !b.over {
-		b.over = true
+	if b.stop != nil {
 		b.stop()
 	}
 	return len(p), nil
@@ -222,18 +301,35 @@ func (c *clone) remoteError(err error) error {
 		status = 404
 	}
 	remote := &RemoteError{Status: status, Text: run.stderr}
-	switch status {
-	case 0:
+	switch {
+	case status == 0 && damaged(run.stderr):
+		return broken(err)
+	case status == 0:
 		return fmt.Errorf("%w: %w", errUnreachable, err)
-	case 401:
+	case status == 401:
 		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the host does not accept the App's token for git", Err: remote}
-	case 403:
+	case status == 403:
 		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not use git on " + c.src.Repo.String() + "; it needs the permission contents: write", Err: remote}
-	case 404:
+	case status == 404:
 		return &gitprovider.Error{Kind: gitprovider.Denied, Message: c.src.Repo.String() + " cannot be reached with git; the App needs to be installed on it with the permission contents: write", Err: remote}
 	default:
 		return fmt.Errorf("%w: %w", errUnreachable, remote)
 	}
+}
+
+var damage = regexp.MustCompile(`(?i)not a git repository|unable to read|bad object|bad tree|missing (?:blob|tree|commit|object)|corrupt|inflate|index file .* (?:is|too|does)|packfile .* (?:is|cannot|does)|does not point to a valid object|bad config|objects? .* (?:is|are) missing|did not receive expected object|error in object|could not open directory|No such file or directory|Not a directory|invalid object`)
+
+// damaged reports whether git's own client, in the C locale, complains about
+// the files of the mirror, in a run that talked to the host as well. It is
+// only the question whether to look further: a healthy mirror that is made
+// anew costs time, nothing else.
+func damaged(stderr string) bool {
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "remote:") && damage.MatchString(line) {
+			return true
+		}
+	}
+	return false
 }
 
 // reachable asks the host for anything at all.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -36,8 +37,27 @@ func lockFile(ctx context.Context, name string) (unlock func(), err error) {
 	}
 }
 
-// ownGroup makes sure that git's helpers die with it.
-func ownGroup(cmd *exec.Cmd) {
+// ownGroup gives git a process group of its own. What is sent to ours, such
+// as Ctrl-C in a terminal, does not reach it, and when its time is up the
+// whole group ends: git's helpers, too. The returned function ends helpers
+// that outlived git; call it after git was waited for.
+func ownGroup(cmd *exec.Cmd) (end func()) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = kill
+	return func() {
+		if cmd.Process != nil {
+			_ = kill() // nobody is left, usually
+		}
+	}
+}
+
+// crashSignal reports whether a program was ended by its own fault.
+func crashSignal(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT}, status.Signal())
 }

@@ -35,6 +35,14 @@ type Config struct {
 	AllowFile bool
 	// Timeout bounds one run of git, five minutes if zero.
 	Timeout time.Duration
+	// CloneTimeout bounds the first fetch of a repository, two hours if zero;
+	// ClonePatience is how long anything else waits for it before it gives up
+	// with a [CloningError], half a minute if zero.
+	CloneTimeout, ClonePatience time.Duration
+	// MaxSize bounds the packs of one mirror on disk, in bytes, 20 GiB if
+	// zero. A mirror that grows above it is made anew; one that is above it
+	// from the start is refused.
+	MaxSize int64
 	// Log receives rebuilds and housekeeping; nothing is logged if nil.
 	Log *slog.Logger
 }
@@ -44,8 +52,15 @@ type Config struct {
 type Mirrors struct {
 	cfg Config
 
-	mu    sync.Mutex // guards turns
-	turns map[string]chan struct{}
+	life    context.Context // of first fetches; ended by Close
+	end     context.CancelFunc
+	running sync.WaitGroup // first fetches
+
+	weighEvery time.Duration // how often the size of a mirror is looked at during a fetch
+
+	mu     sync.Mutex // guards what follows
+	turns  map[string]chan struct{}
+	firsts map[string]*firstFetch // those that run, by the mirror's key
 }
 
 // Source is a repository as it is reached at this moment.
@@ -77,6 +92,9 @@ func New(cfg Config) (*Mirrors, error) {
 	cfg.Email = cmp.Or(address(cfg.Email), "signalbox[bot]@users.noreply.github.com")
 	cfg.Filter = cmp.Or(cfg.Filter, "blob:none")
 	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Minute)
+	cfg.CloneTimeout = cmp.Or(cfg.CloneTimeout, 2*time.Hour)
+	cfg.ClonePatience = cmp.Or(cfg.ClonePatience, 30*time.Second)
+	cfg.MaxSize = cmp.Or(cfg.MaxSize, 20<<30)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -86,7 +104,16 @@ func New(cfg Config) (*Mirrors, error) {
 	if err := checkVersion(cfg.Git); err != nil {
 		return nil, err
 	}
-	return &Mirrors{cfg: cfg, turns: map[string]chan struct{}{}}, nil
+	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}}
+	m.life, m.end = context.WithCancel(context.Background())
+	return m, nil
+}
+
+// Close ends first fetches that still run, and waits for their end. Nothing
+// may be asked of m afterwards.
+func (m *Mirrors) Close() {
+	m.end()
+	m.running.Wait()
 }
 
 var versionText = regexp.MustCompile(`(\d+)\.(\d+)`)
@@ -112,6 +139,7 @@ func checkVersion(git string) error {
 // clone is one mirror in somebody's hands: the lock is held.
 type clone struct {
 	m   *Mirrors
+	key string // names it among the mirrors
 	dir string
 	src Source
 	log *slog.Logger
@@ -123,70 +151,116 @@ var errBroken = errors.New("the local mirror is broken")
 // errUnreachable marks what may be better in a while: git could not be talked to.
 var errUnreachable = errors.New("the host could not be reached with git")
 
+// errTooBig marks a run of git that was ended because the mirror grew above its cap.
+var errTooBig = errors.New("the local mirror is too big")
+
 // with runs do on a repository's mirror, alone. A mirror that turns out to be
-// broken is made anew and do is run once more; do must bear that.
+// broken or too big is made anew and do is run once more; do must bear that.
 func (m *Mirrors) with(ctx context.Context, src Source, do func(*clone) error) error {
-	c, release, err := m.take(ctx, src)
-	if err != nil {
+	for rebuilt := false; ; rebuilt = true {
+		c, release, err := m.hold(ctx, src)
+		if err != nil {
+			return c.tooBig(err)
+		}
+		if err = c.keepHouse(ctx); err == nil {
+			err = do(c)
+		}
+		if rebuilt || ctx.Err() != nil || !c.useless(err) {
+			release()
+			return c.tooBig(err)
+		}
+		// A partial clone fetches while it merges. If the host cannot be
+		// reached, that is what failed, and a fresh mirror would not help.
+		if remote := c.reachable(ctx); remote != nil {
+			release()
+			return remote
+		}
+		c.log.Warn("rebuild mirror", "why", err)
+		err = os.RemoveAll(c.dir)
+		release()
+		if err != nil {
+			return fmt.Errorf("remove broken mirror: %w", err)
+		}
+	}
+}
+
+// useless reports whether an error is one that a new mirror would not have.
+// It errs on the side of rebuilding only where the files are gone or git
+// itself complains about them.
+func (c *clone) useless(err error) bool {
+	return err != nil && (errors.Is(err, errBroken) || errors.Is(err, errTooBig) || !c.whole())
+}
+
+// tooBig tells an operator what to do about a mirror above its cap.
+func (c *clone) tooBig(err error) error {
+	if !errors.Is(err, errTooBig) {
 		return err
 	}
-	defer release()
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
-	err = do(c)
-	if !errors.Is(err, errBroken) || ctx.Err() != nil {
-		return err
-	}
-	// A partial clone fetches while it merges. If the host cannot be
-	// reached, that is what failed, and a fresh mirror would not help.
-	if remote := c.reachable(ctx); remote != nil {
-		return remote
-	}
-	c.log.Warn("rebuild mirror", "why", err)
-	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove broken mirror: %w", err)
-	}
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
-	return do(c)
+	return &gitprovider.Error{Kind: gitprovider.Denied, Err: err, Message: fmt.Sprintf(
+		"the local copy of %s needs more than the %d MiB of disk that it may take; allow more in the setting of the mirrors' size", c.src.Repo, c.m.cfg.MaxSize>>20)}
 }
 
 var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// take waits for a repository's turn in this process and among others.
-func (m *Mirrors) take(ctx context.Context, src Source) (*clone, func(), error) {
-	if err := m.checkSource(src); err != nil {
-		return nil, nil, err
-	}
+// at is a repository's mirror, in nobody's hands yet.
+func (m *Mirrors) at(src Source) *clone {
 	// The host's number survives renames; our own stands in for it.
 	key := "r" + strconv.FormatInt(int64(src.Repo.ID), 10)
 	if src.Repo.HostID != 0 {
 		key = strconv.FormatInt(src.Repo.HostID, 10)
 	}
 	key = strings.Trim(unsafeInName.ReplaceAllString(src.Repo.Host, "_"), ".") + "-" + key
+	return &clone{m: m, key: key, dir: filepath.Join(m.cfg.Dir, key+".git"), src: src, log: m.cfg.Log.With("repo", src.Repo.String())}
+}
 
+// hold takes a repository's mirror in hand, and has it made first where there
+// is none. The clone is returned with an error too.
+func (m *Mirrors) hold(ctx context.Context, src Source) (*clone, func(), error) {
+	c := m.at(src)
+	if err := m.checkSource(src); err != nil {
+		return c, nil, err
+	}
+	for {
+		turn, first, err := m.turn(ctx, c)
+		if err != nil {
+			return c, nil, err
+		}
+		if first == nil {
+			unlock, err := lockFile(ctx, filepath.Join(m.cfg.Dir, c.key+".lock"))
+			if err != nil {
+				<-turn
+				return c, nil, fmt.Errorf("lock the mirror of %s: %w", src.Repo, err)
+			}
+			if c.whole() {
+				return c, func() { unlock(); <-turn }, nil
+			}
+			first = m.begin(c, unlock)
+		}
+		<-turn
+		if err := first.wait(ctx, m.cfg.ClonePatience); err != nil {
+			return c, nil, err
+		}
+	}
+}
+
+// turn waits for a repository's turn in this process. first is its first
+// fetch if that is under way.
+func (m *Mirrors) turn(ctx context.Context, c *clone) (turn chan struct{}, first *firstFetch, err error) {
 	m.mu.Lock()
-	turn := m.turns[key]
+	turn = m.turns[c.key]
 	if turn == nil {
 		turn = make(chan struct{}, 1)
-		m.turns[key] = turn
+		m.turns[c.key] = turn
 	}
 	m.mu.Unlock()
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("wait for the mirror of %s: %w", src.Repo, ctx.Err())
+		return nil, nil, fmt.Errorf("wait for the mirror of %s: %w", c.src.Repo, ctx.Err())
 	}
-	unlock, err := lockFile(ctx, filepath.Join(m.cfg.Dir, key+".lock"))
-	if err != nil {
-		<-turn
-		return nil, nil, fmt.Errorf("lock the mirror of %s: %w", src.Repo, err)
-	}
-	c := &clone{m: m, dir: filepath.Join(m.cfg.Dir, key+".git"), src: src,
-		log: m.cfg.Log.With("repo", src.Repo.String())}
-	return c, func() { unlock(); <-turn }, nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return turn, m.firsts[c.key], nil
 }
 
 // checkSource keeps anything but a plain address away from git.
@@ -199,46 +273,6 @@ func (m *Mirrors) checkSource(src Source) error {
 	return nil
 }
 
-// ready makes the mirror if it is not there, and keeps house. Nothing is
-// fetched: what an operation needs, it fetches.
-func (c *clone) ready(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(c.dir, "signalbox-ready")); err == nil {
-		if _, err := os.Stat(filepath.Join(c.dir, "HEAD")); err == nil {
-			return c.keepHouse(ctx)
-		}
-	}
-	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove half-made mirror: %w", err)
-	}
-	if _, err := c.git(ctx, job{outside: true, args: []string{"init", "--quiet", "--bare", "--template=", "--initial-branch=signalbox-none", "--", c.dir}}); err != nil {
-		return fmt.Errorf("make mirror: %w", err)
-	}
-	config := "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
-	if c.m.cfg.Filter != "off" {
-		// What a partial clone is, without the clone. The address is not in
-		// it: each run of git is told the one that holds at that moment.
-		config += "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tpartialClone = origin\n" +
-			"[remote \"origin\"]\n\tpromisor = true\n\tpartialclonefilter = " + c.m.cfg.Filter + "\n"
-	}
-	if err := appendFile(filepath.Join(c.dir, "config"), config); err != nil {
-		return fmt.Errorf("make mirror: %w", err)
-	}
-	if err := appendFile(filepath.Join(c.dir, "signalbox-ready"), "made by signalbox; may be deleted at any time\n"); err != nil {
-		return fmt.Errorf("make mirror: %w", err)
-	}
-	c.log.Info("made mirror")
-	return nil
-}
-
-func appendFile(name, text string) error {
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
-}
-
 // The limits above which a mirror is packed: about as many packs as git
 // itself bears, and about 15,000 loose objects (one of 256 folders is counted).
 const (
@@ -248,11 +282,12 @@ const (
 
 // keepHouse packs the mirror now and then. Objects that nothing points to are
 // kept for two hours and can be fetched again after that. A failure costs
-// speed only.
+// speed only; a mirror that is above its cap all the same is errTooBig.
 func (c *clone) keepHouse(ctx context.Context) error {
 	packs, _ := filepath.Glob(filepath.Join(c.dir, "objects", "pack", "*.pack"))
 	loose, _ := os.ReadDir(filepath.Join(c.dir, "objects", "17"))
-	if len(packs) < manyPacks && len(loose) < manyLoose {
+	size := c.size()
+	if len(packs) < manyPacks && len(loose) < manyLoose && size <= c.m.cfg.MaxSize {
 		return nil
 	}
 	began := time.Now()
@@ -260,6 +295,9 @@ func (c *clone) keepHouse(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("pack mirror", "error", err)
 	}
-	c.log.Info("packed mirror", "packs", len(packs), "took", time.Since(began))
+	c.log.Info("packed mirror", "packs", len(packs), "took", time.Since(began), "bytes", size, "bytes after", c.size())
+	if c.size() > c.m.cfg.MaxSize {
+		return errTooBig
+	}
 	return ctx.Err()
 }

@@ -123,8 +123,11 @@ func (c *clone) push(ctx context.Context, refspecs []string, options ...string) 
 		}
 		r.text = strings.TrimSpace(r.reason + "\n" + remote)
 		said[ref] = r
-		if r.reason == "remote failed to report status" || r.reason == "remote end hung up" {
-			delete(said, ref) // no verdict
+		switch r.reason {
+		case "remote failed to report status", "remote end hung up", "unpacker error":
+			// No verdict. The last is about what was sent: a mirror that
+			// lost some of it sends half a pack.
+			delete(said, ref)
 		}
 	}
 	if len(said) == 0 {

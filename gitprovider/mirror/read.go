@@ -71,7 +71,7 @@ func (m *Mirrors) Differ(ctx context.Context, src Source, a, b string, most int)
 		return nil, fmt.Errorf("compare %.80q with %.80q: not ids", a, b)
 	}
 	err = m.with(ctx, src, func(c *clone) error {
-		out, err := c.git(ctx, job{args: []string{"diff-tree", "-r", "--name-only", "-z", "--no-renames", "--end-of-options", a, b}})
+		out, err := c.local(ctx, job{args: []string{"diff-tree", "-r", "--name-only", "-z", "--no-renames", "--end-of-options", a, b}})
 		if err != nil {
 			return err
 		}

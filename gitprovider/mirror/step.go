@@ -42,9 +42,13 @@ const (
 	maxPaths    = 10
 )
 
+// mergeMemory is the largest piece of memory that a merge may ask for. Merging
+// a text of 60 MB that both sides changed line by line takes 2 GB without it.
+const mergeMemory = "GIT_ALLOC_LIMIT=128m"
+
 // merge merges two commits and returns the tree, without a commit.
 func (c *clone) merge(ctx context.Context, ours, theirs string) (tree string, err error) {
-	out, err := c.git(ctx, job{args: []string{
+	out, err := c.git(ctx, job{env: []string{mergeMemory}, args: []string{
 		"merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "--end-of-options", ours, theirs}})
 	var run *runError
 	switch {
@@ -56,12 +60,15 @@ func (c *clone) merge(ctx context.Context, ours, theirs string) (tree string, er
 		return tree, nil
 	case errors.As(err, &run) && run.code == 1 && len(out) > 0:
 		return "", newConflict(strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")[1:])
+	case errors.As(err, &run) && run.crashed():
+		// It would crash again, in a new mirror too. The change's fault.
+		return "", &conflictError{why: "git cannot merge it: a file that both sides changed is too large, or folders are nested too deep"}
 	case errors.As(err, &run):
 		if base, bad := c.git(ctx, job{args: []string{"merge-base", "--end-of-options", ours, theirs}}); len(base) == 0 &&
 			errors.As(bad, &run) && run.code == 1 && strings.TrimSpace(run.stderr) == "" {
 			return "", &conflictError{why: "the pull request has no history in common with its base"}
 		}
-		return "", fmt.Errorf("merge: %w: %w", errBroken, err)
+		return "", fmt.Errorf("merge: %w", broken(err))
 	default:
 		return "", err
 	}

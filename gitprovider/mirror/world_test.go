@@ -55,6 +55,7 @@ func (w *world) mirror(cfg Config) *Mirrors {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Cleanup(m.Close)
 	return m
 }
 
@@ -211,7 +212,7 @@ func (w *world) serve(token string) {
 }
 
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the machine may be busy
 	t.Cleanup(cancel)
 	return ctx
 }
