@@ -7,7 +7,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
 
-.PHONY: demo test stories race lint fuzz-short soak mutants bench build
+.PHONY: demo test stories race lint fuzz-short soak mutants bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -45,6 +45,16 @@ soak: ## random histories of the queue with every invariant held, for SOAK secon
 
 mutants: ## break each rule of package queue, and see the test that protects it fail
 	queue/testdata/mutants/run.sh
+
+github-spec: ## fetch what GitHub publishes about its API and webhooks, and cut it down for the tests
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && gitprovider/githubspec/testdata/fetch.sh "$$dir" && \
+	$(GO) test ./gitprovider/githubspec -run TestTheFilesAreWhatIsPublished -published "$$dir" -rewrite && \
+	$(GO) test ./webhook -run TestEveryPublishedExampleIsTaken -published "$$dir" -rewrite && \
+	$(GO) test ./webhook -run TestPublishedExamplesMean -rewrite && git diff --stat
+
+github-spec-check: ## the same, and see that nothing changes and that every published payload is taken
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && gitprovider/githubspec/testdata/fetch.sh "$$dir" && \
+	$(GO) test ./gitprovider/githubspec -published "$$dir" && $(GO) test ./webhook -run Published -published "$$dir"
 
 bench: ## benchmarks of the core and of storage; docs/benchmarks.md has results
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest

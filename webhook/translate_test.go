@@ -33,7 +33,7 @@ var testNow = time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)
 // payloads are the files of testdata: name without .json → content.
 func payloads(t testing.TB) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.json")
+	files, err := filepath.Glob("testdata/*.*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no payloads: %v", err)
 	}
@@ -65,18 +65,24 @@ func TestPayloadsMeanWhatTheGoldenFileSays(t *testing.T) {
 		}
 		describe(t, &got, name, testTranslator.translate(event, testNow))
 	}
-	golden := filepath.Join("testdata", "golden.txt")
+	golden(t, "golden.txt", got.String())
+}
+
+// golden compares what payloads mean with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
 	if *rewrite {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Errorf("payloads mean something else than testdata/golden.txt (-want +got):\n%s", diff)
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("payloads mean something else than testdata/%s (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -194,6 +200,11 @@ func check(t *testing.T, event string, body []byte) {
 func FuzzTranslate(f *testing.F) {
 	for name, body := range payloads(f) {
 		f.Add(eventOf(name), body)
+	}
+	for event, list := range keptExamples(f) {
+		for _, body := range list {
+			f.Add(event, []byte(body))
+		}
 	}
 	f.Fuzz(func(t *testing.T, event string, body []byte) { check(t, event, body) })
 }

@@ -23,6 +23,7 @@ import (
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/gitprovider/githubsim"
+	"signalbox/gitprovider/githubspec"
 	"signalbox/queue"
 	"signalbox/queue/engine"
 	"signalbox/queue/sim"
@@ -64,6 +65,12 @@ func newTown(ctx context.Context, t *testing.T, settings queue.Settings, reviews
 	var err error
 	w.sim, err = githubsim.Start(context.Background(), githubsim.Config{
 		DataDir: t.TempDir(), Now: w.clock.host, MergeableDelay: -1, Log: log,
+		Around: githubspec.Calls(githubspec.Valid, func(err error) { t.Error(err) }),
+		Sent: func(event string, payload []byte) {
+			if err := githubspec.Webhook(event, payload); err != nil {
+				t.Error(err)
+			}
+		},
 	}, "127.0.0.1:0")
 	if err != nil {
 		return nil, err

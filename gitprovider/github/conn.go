@@ -50,6 +50,7 @@ func (k *conn) transport() *ghinstallation.Transport {
 		app := ghinstallation.NewAppsTransportFromPrivateKey(k.c.base, k.c.cfg.AppID, k.c.key)
 		app.BaseURL = k.c.apiURL
 		k.tr = ghinstallation.NewFromAppsTransport(app, k.id)
+		k.tr.InstallationTokenOptions = &github.InstallationTokenOptions{} // nil would be sent as "null"
 		k.tr.Client = &http.Client{Transport: k.c.base, Timeout: k.c.cfg.CallTimeout}
 	}
 	return k.tr

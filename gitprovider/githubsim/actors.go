@@ -167,7 +167,7 @@ func (s *Server) publishRepo(r *repo, who *account) {
 	inst := &installation{id: r.owner.id + 1_000_000_000, owner: r.owner, created: s.now()}
 	s.installations[inst.id] = inst
 	s.emit("installation", "created", r, who, object{
-		"installation": s.installationJSON(inst), "repositories": []any{short}, "requester": nil,
+		"installation": s.installationJSON(inst), "repositories": []any{short},
 	})
 }
 

@@ -2,6 +2,7 @@ package githubsim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -34,6 +35,7 @@ func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
 			return 0, fmt.Errorf("a rule needs a type")
 		}
 	}
+	in.Rules = filled(in.Rules)
 	if len(in.Include) == 0 {
 		in.Include = []string{"~DEFAULT_BRANCH"}
 	}
@@ -61,6 +63,30 @@ func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
 	r.rules = append(r.rules, u)
 	s.emit("repository_ruleset", "created", r, r.owner, object{"repository_ruleset": s.fullRulesetJSON(caller{}, r, u)})
 	return u.id, nil
+}
+
+// ruleDefaults are the parameters that GitHub fills in: a rule of a type that
+// has parameters always shows all of them.
+var ruleDefaults = map[string]map[string]any{
+	"pull_request": {"dismiss_stale_reviews_on_push": false, "require_code_owner_review": false, "require_last_push_approval": false,
+		"required_approving_review_count": 0, "required_review_thread_resolution": false},
+	"required_status_checks": {"strict_required_status_checks_policy": false, "do_not_enforce_on_create": false},
+	"code_scanning":          {"code_scanning_tools": []any{}},
+}
+
+// filled is the rules with the parameters that were not given.
+func filled(rules []Rule) []Rule {
+	rules = slices.Clone(rules)
+	for i, rule := range rules {
+		defaults := ruleDefaults[rule.Type]
+		if defaults == nil {
+			continue
+		}
+		all := maps.Clone(defaults)
+		maps.Copy(all, rule.Parameters)
+		rules[i].Parameters = all
+	}
+	return rules
 }
 
 // RemoveRuleset deletes a ruleset of a repository.

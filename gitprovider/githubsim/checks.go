@@ -129,7 +129,7 @@ func (s *Server) runChanged(c *checkRun, sender *account, action string) {
 	u := c.suite
 	u.updated = s.now()
 	run := s.runJSON(c)
-	run["check_suite"] = s.suiteJSON(u, nil)
+	run["check_suite"] = s.suiteInRun(u)
 	s.emit("check_run", action, u.repo, sender, object{"check_run": run})
 	if action == "created" && c.status == "completed" {
 		s.emit("check_run", "completed", u.repo, sender, object{"check_run": run})
@@ -139,6 +139,15 @@ func (s *Server) runChanged(c *checkRun, sender *account, action string) {
 		head, _ := u.repo.git.cachedCommit(u.sha)
 		s.emit("check_suite", "completed", u.repo, sender, object{"check_suite": s.suiteJSON(u, head)})
 	}
+}
+
+// suiteInRun is a suite as the events of its runs show it.
+func (s *Server) suiteInRun(u *suite) object {
+	o := s.suiteJSON(u, nil)
+	for _, name := range []string{"latest_check_runs_count", "check_runs_url", "rerequestable", "runs_rerequestable"} {
+		delete(o, name)
+	}
+	return o
 }
 
 // branchOf is a branch whose tip a commit is, "" when there is none. mu is held.

@@ -28,6 +28,11 @@
 // shown and not enforced. A renamed repository is found by its new name and
 // its id only. Diffs do not detect renames.
 //
+// # What keeps it honest
+//
+// Tests hold each request, each answer and each webhook to what GitHub
+// publishes; package githubspec says how a new call or event is added to that.
+//
 // # The simulated CI
 //
 // It decides by the tree it tests, so that what passes and what fails can be

@@ -100,7 +100,7 @@ func (s *Server) repoObject(r *repo) object {
 		"open_issues_count": len(r.open), "open_issues": len(r.open), "has_issues": true, "has_projects": false,
 		"has_downloads": true, "has_wiki": false, "has_pages": false, "has_discussions": false, "archived": false,
 		"disabled": false, "license": nil, "allow_forking": true, "is_template": false,
-		"web_commit_signoff_required": false, "topics": []string{}, "visibility": "public", "default_branch": r.defaultBranch,
+		"web_commit_signoff_required": false, "topics": []string{}, "custom_properties": object{}, "visibility": "public", "default_branch": r.defaultBranch,
 	}
 	if r.private {
 		o["visibility"] = "private"

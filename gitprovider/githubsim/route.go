@@ -155,3 +155,14 @@ func match(pattern, path []string) (map[string]string, bool) {
 	}
 	return params, at == len(path)
 }
+
+// Calls lists the calls of the REST API that the simulator answers, as "GET
+// /repos/{owner}/{repo}". What stands in braces is one part of a path, or
+// several in {ref}, {branch}, {path} and {basehead}.
+func Calls() []string {
+	var all []string
+	for _, r := range (*Server)(nil).routeTable() {
+		all = append(all, r.method+" "+strings.ReplaceAll(r.pattern, "+}", "}"))
+	}
+	return all
+}

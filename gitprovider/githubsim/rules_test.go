@@ -72,7 +72,7 @@ func TestRulesetsAreShownWithWhoMayBypass(t *testing.T) {
 	_, err := w.AddRuleset(NewRuleset{Org: "acme", Name: "everywhere", Include: []string{"~ALL"}, Bypass: "always",
 		Rules: []Rule{{Type: "update"}, {Type: "pull_request", Parameters: map[string]any{"required_approving_review_count": 1.0}}}})
 	w.must(err)
-	_, err = w.AddRuleset(NewRuleset{Repo: "acme/app", Name: "off", Disabled: true, Rules: []Rule{{Type: "something_new"}}})
+	_, err = w.AddRuleset(NewRuleset{Repo: "acme/app", Name: "off", Disabled: true, Rules: []Rule{{Type: "a_rule_of_tomorrow"}}})
 	w.must(err)
 
 	gh := w.installation()

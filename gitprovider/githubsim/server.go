@@ -65,6 +65,11 @@ type Config struct {
 	// leaves to chance.
 	Seed int64
 
+	// Around, if not nil, is put around the handler that Start serves, and
+	// Sent is told of every webhook before it is sent. For tests that watch.
+	Around func(http.Handler) http.Handler
+	Sent   func(event string, payload []byte)
+
 	// Log receives what happens; nothing is logged when nil.
 	Log *slog.Logger
 	// Now is the clock of every timestamp and expiry; time.Now when nil.
@@ -108,6 +113,12 @@ func (c *Config) fill() error {
 	}
 	if c.Events == nil {
 		c.Events = allEvents
+	}
+	if c.Around == nil {
+		c.Around = func(h http.Handler) http.Handler { return h }
+	}
+	if c.Sent == nil {
+		c.Sent = func(string, []byte) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -279,7 +290,7 @@ func Start(ctx context.Context, cfg Config, addr string) (*Server, error) {
 		listener.Close()
 		return nil, err
 	}
-	s.http = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	s.http = &http.Server{Handler: s.cfg.Around(s.Handler()), ReadHeaderTimeout: 10 * time.Second}
 	s.work.start(func(context.Context) {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve", "error", err)

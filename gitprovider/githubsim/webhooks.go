@@ -225,6 +225,7 @@ func (d *dispatcher) deliver(ctx context.Context, v *delivery) {
 			d.s.log.Error("encode webhook", "event", v.event, "error", err)
 		}
 		v.body, v.payload = body, nil
+		d.s.cfg.Sent(v.event, body)
 	}
 	d.mu.Lock()
 	url, secret := d.url, d.secret
@@ -302,14 +303,16 @@ func (s *Server) emit(event, action string, r *repo, sender *account, payload ob
 	if action != "" {
 		payload["action"] = action
 	}
-	if payload["repository"] == nil {
+	// What happens to an installation is told to the App, not about a repository.
+	about := !strings.HasPrefix(event, "installation")
+	if about {
 		payload["repository"] = s.repoJSON(r)
 	}
 	payload["sender"] = s.userJSON(sender)
 	if payload["installation"] == nil {
 		payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
 	}
-	if r.owner.kind == "Organization" {
+	if about && r.owner.kind == "Organization" {
 		payload["organization"] = s.orgJSON(r.owner)
 	}
 	s.hooks.add(&delivery{
@@ -321,7 +324,7 @@ func (s *Server) emit(event, action string, r *repo, sender *account, payload ob
 func (s *Server) emitPing() {
 	s.hooks.add(&delivery{guid: uuid.NewString(), event: "ping", payload: object{
 		"zen": "Keep it logically awesome.", "hook_id": s.hooks.hookID, "hook": object{
-			"type": "App", "id": s.hooks.hookID, "name": "web", "active": true, "events": s.app.events, "app_id": s.app.id,
+			"url": s.api("/app/hook"), "ping_url": s.api("/app/hook/pings"), "type": "App", "id": s.hooks.hookID, "name": "web", "active": true, "events": s.app.events, "app_id": s.app.id,
 			"config":     object{"content_type": "json", "insecure_ssl": "0", "secret": "********", "url": s.hooks.address()},
 			"updated_at": when(s.now()), "created_at": when(s.now()), "deliveries_url": s.api("/app/hook/deliveries"),
 		},

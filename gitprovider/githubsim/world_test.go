@@ -20,6 +20,8 @@ import (
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v60/github"
+
+	"signalbox/gitprovider/githubspec"
 )
 
 // world is a simulated GitHub, an App that listens to it, and the clients
@@ -57,6 +59,12 @@ func emptyWorld(t *testing.T, tweak ...func(*Config)) *world {
 	cfg := Config{
 		DataDir: t.TempDir(), AppKeyPEM: testKey(), WebhookURL: app.URL, WebhookSecret: testSecret,
 		MergeableDelay: 5 * time.Millisecond,
+		Around:         githubspec.Calls(githubspec.ValidUnlessRefused, func(err error) { t.Error(err) }),
+		Sent: func(event string, payload []byte) {
+			if err := githubspec.Webhook(event, payload); err != nil {
+				t.Error(err)
+			}
+		},
 	}
 	for _, f := range tweak {
 		f(&cfg)
@@ -136,6 +144,7 @@ func (w *world) transport() *ghinstallation.Transport {
 	rt, err := ghinstallation.New(http.DefaultTransport, w.AppID(), inst.GetID(), testKey())
 	w.must(err)
 	rt.BaseURL = w.URL() + "/api/v3"
+	rt.InstallationTokenOptions = &github.InstallationTokenOptions{} // else its body is "null"
 	return rt
 }
 
