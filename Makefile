@@ -7,7 +7,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
 
-.PHONY: demo test stories race lint fuzz-short soak mutants bench build github-spec github-spec-check
+.PHONY: demo test stories race lint fuzz-short soak mutants flaky-figures bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -55,6 +55,9 @@ github-spec: ## fetch what GitHub publishes about its API and webhooks, and cut 
 github-spec-check: ## the same, and see that nothing changes and that every published payload is taken
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && gitprovider/githubspec/testdata/fetch.sh "$$dir" && \
 	$(GO) test ./gitprovider/githubspec -published "$$dir" && $(GO) test ./webhook -run Published -published "$$dir"
+
+flaky-figures: ## how well flaky tests are found, over many simulated repositories
+	$(GO) test ./flaky -run TestFindsFlakyTestsAndHidesNoBugs -v -args -worlds 10
 
 bench: ## benchmarks of the core and of storage; docs/benchmarks.md has results
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest

@@ -1,0 +1,116 @@
+package flaky
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// EvidenceKind says how a test showed that it is flaky.
+type EvidenceKind string
+
+// The kinds of evidence, the strongest first.
+const (
+	// SameCode: the same code passed and failed, in two runs or in two attempts
+	// of one run.
+	SameCode EvidenceKind = "same_code"
+	// LoneFailure: one failure between two passes on a branch that must be
+	// green.
+	LoneFailure EvidenceKind = "lone_failure"
+	// DistinctPullRequest: a failure on one more pull request while the branch
+	// that it starts from was green.
+	DistinctPullRequest EvidenceKind = "distinct_pull_request"
+)
+
+// Weight is how much one piece of evidence adds to the score.
+func (k EvidenceKind) Weight() float64 {
+	switch k {
+	case SameCode:
+		return 3
+	case LoneFailure:
+		return 2
+	case DistinctPullRequest:
+		return 0.7
+	}
+	return 0
+}
+
+// Evidence is one observation that a test fails without being broken.
+type Evidence struct {
+	Test uuid.UUID
+	Kind EvidenceKind
+	At   time.Time // when the failed run ended
+	// FailedRun and PassedRun are the runs that contradict each other; the same
+	// one if the test passed when it was tried again.
+	FailedRun, PassedRun int64
+	// PullRequest is the pull request of a DistinctPullRequest, else 0.
+	PullRequest int
+	Fingerprint Fingerprint
+}
+
+// Retried is the evidence that one run holds in itself: tests that failed and
+// then passed. clues come from [Clues].
+func Retried(r Run, clues []Result) []Evidence {
+	var found []Evidence
+	for _, c := range clues {
+		if c.Failed && c.Passed {
+			found = append(found, sameCode(c, r, r))
+		}
+	}
+	return found
+}
+
+// Contradictions is the evidence between two runs of the same code: tests that
+// failed in one and passed in the other. clues are those of the failed run, from
+// [Clues]; passed reports whether a test ran in the other one and passed at
+// once.
+func Contradictions(failed Run, clues []Result, other Run, passed func(uuid.UUID) bool) []Evidence {
+	if !other.Trusted || other.Infrastructure || !failed.SameCodeAs(other) {
+		return nil
+	}
+	var found []Evidence
+	for _, c := range clues {
+		if passed(c.Test) {
+			found = append(found, sameCode(c, failed, other))
+		}
+	}
+	return found
+}
+
+func sameCode(c Result, failed, passed Run) Evidence {
+	return Evidence{Test: c.Test, Kind: SameCode, At: failed.At,
+		FailedRun: failed.ID, PassedRun: passed.ID, Fingerprint: c.Fingerprint}
+}
+
+// What the score is made of.
+const (
+	// EpochLength is the time in which failures are taken for one: whatever
+	// goes wrong on a morning has one cause.
+	EpochLength = 12 * time.Hour
+	// Window is how long evidence counts.
+	Window = 14 * 24 * time.Hour
+	// epochLimit is the most that one epoch adds to the score.
+	epochLimit = 3.0
+)
+
+// Epoch is the evidence of one half day, UTC.
+type Epoch struct {
+	Number int64     `json:"number"` // half days since 1970
+	Weight float64   `json:"weight"` // at most 3
+	First  time.Time `json:"first"`  // of its evidence
+}
+
+func epochOf(at time.Time) int64 { return at.Unix() / int64(EpochLength/time.Second) }
+
+// score is the sum of what each epoch of the last 14 days may add, and of how
+// many epochs it is made.
+func score(epochs []Epoch, now time.Time) (sum float64, from int) {
+	oldest := epochOf(now.Add(-Window))
+	for _, e := range epochs {
+		if e.Number > oldest {
+			sum += e.Weight
+			from++
+		}
+	}
+	return sum, from
+}

@@ -1,0 +1,319 @@
+package flaky
+
+import (
+	"slices"
+	"time"
+)
+
+// History is what is remembered of one test that failed at some time. A test
+// that never failed needs none. It is a value that can be stored as JSON; its
+// size is bounded whatever happens.
+//
+// A history that is not [History.Watched] need not see passes: before it sees
+// the next failure, it is told of the run before that on the same line, and of
+// the last one on the stable branch, if the test passed there.
+type History struct {
+	Lines        []Line        `json:"lines,omitempty"`
+	Stable       Tail          `json:"stable"`
+	Guarded      Tail          `json:"guarded"`
+	PullRequests []PullFailure `json:"pull_requests,omitempty"`
+	Epochs       []Epoch       `json:"epochs,omitempty"`
+	Known        []Known       `json:"known,omitempty"`
+	Outage       Stretch       `json:"outage"`
+
+	Flaky       bool      `json:"flaky,omitempty"`       // found flaky and not yet recovered
+	Quarantined bool      `json:"quarantined,omitempty"` // the score was once high enough for it
+	Broken      bool      `json:"broken,omitempty"`
+	LastAt      time.Time `json:"last_at,omitzero"` // of the newest evidence
+	Rate        float64   `json:"rate,omitempty"`   // failures per run when evidence was last found
+	Passes      int       `json:"passes,omitempty"` // runs that passed since then
+	Unrated     bool      `json:"unrated,omitempty"`
+}
+
+// Line is the memory of one sequence of runs that must be green.
+type Line struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`            // of the newest run; older ones come too late to matter
+	Pass int64     `json:"pass"`          // the run, if it passed; else 0
+	Fail *Lone     `json:"fail,omitzero"` // a failure right after a pass
+}
+
+// Lone is a failure that becomes evidence if the next run passes.
+type Lone struct {
+	Run          int64       `json:"run"`
+	At           time.Time   `json:"at"`
+	PullRequests []int       `json:"pull_requests,omitempty"`
+	Fingerprint  Fingerprint `json:"fingerprint,omitempty"`
+}
+
+// Tail is how a sequence of runs ends.
+type Tail struct {
+	At     time.Time `json:"at,omitzero"`
+	Run    int64     `json:"run,omitempty"`
+	Passed time.Time `json:"passed,omitzero"`  // when it passed last
+	Fails  int       `json:"fails,omitempty"`  // failures since the last pass, at most 1000
+	Commit string    `json:"commit,omitempty"` // of the first of them
+	Spread bool      `json:"spread,omitempty"` // they are of two commits or more
+}
+
+// Stretch is a time in which the test was broken.
+type Stretch struct {
+	From time.Time `json:"from,omitzero"` // the last pass before
+	To   time.Time `json:"to,omitzero"`   // the first pass after; zero while it lasts
+}
+
+func (s Stretch) has(at time.Time) bool {
+	return !s.From.IsZero() && at.After(s.From) && (s.To.IsZero() || !at.After(s.To))
+}
+
+// PullFailure is a pull request on which the test failed.
+type PullFailure struct {
+	Number      int         `json:"number"`
+	At          time.Time   `json:"at"`
+	Run         int64       `json:"run"`
+	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
+	// Waiting: the stable branch was green before, and the next run there will
+	// tell whether it still was.
+	Waiting bool `json:"waiting,omitempty"`
+}
+
+// Known is a fingerprint that evidence has shown to be flakiness.
+type Known struct {
+	Fingerprint Fingerprint `json:"fingerprint"`
+	First       time.Time   `json:"first"`
+	Last        time.Time   `json:"last"`
+}
+
+// Bounds of a history. Beyond them the oldest is forgotten.
+const (
+	maxLines = 32
+	maxPulls = 64
+	maxKnown = 64
+	// KnownFor is how long a fingerprint stays known: as long as a test can stay
+	// flaky without new evidence.
+	KnownFor = longestFlaky
+)
+
+// Observe tells the history of a run in which the test was not skipped, in the
+// order in which runs arrive, and returns evidence that it made complete. clue
+// says that the failure is one of the run's [Clues]. What Observe returns, and
+// what comes from [Retried] and [Contradictions], is given to [History.Add].
+func (h *History) Observe(r Run, f Result, clue bool) []Evidence {
+	if r.Infrastructure || f.Ambiguous && !f.Failed {
+		return nil
+	}
+	var found []Evidence
+	if line := r.Line(); line != "" && r.Trusted {
+		found = h.onLine(line, r, f, clue)
+		h.Guarded.step(r, f)
+		h.outage()
+		if r.Kind == Stable {
+			found = append(found, h.onStable(r, f)...)
+		}
+	}
+	if r.Kind == PullRequest && f.Failed && clue {
+		h.onPullRequests(r, f)
+	}
+	if !f.Failed && r.At.After(h.LastAt) {
+		h.Passes++
+	}
+	return found
+}
+
+// onLine looks for one failure between two passes. The pass behind it must have
+// tested the same pull requests, or the failure was theirs.
+func (h *History) onLine(name string, r Run, f Result, clue bool) []Evidence {
+	line := h.line(name)
+	if r.At.Before(line.At) {
+		return nil
+	}
+	line.At = r.At
+	if f.Failed {
+		after := line.Pass
+		line.Pass, line.Fail = 0, nil
+		if after != 0 && clue && !f.Passed {
+			line.Fail = &Lone{Run: r.ID, At: r.At, PullRequests: r.PullRequests, Fingerprint: f.Fingerprint}
+		}
+		if f.Passed {
+			line.Pass = r.ID
+		}
+		return nil
+	}
+	lone := line.Fail
+	line.Pass, line.Fail = r.ID, nil
+	if lone == nil || !r.contains(lone.PullRequests) {
+		return nil
+	}
+	return []Evidence{{Test: f.Test, Kind: LoneFailure, At: lone.At,
+		FailedRun: lone.Run, PassedRun: r.ID, Fingerprint: lone.Fingerprint}}
+}
+
+// line finds a line or begins it.
+func (h *History) line(name string) *Line {
+	i := slices.IndexFunc(h.Lines, func(l Line) bool { return l.Name == name })
+	if i < 0 {
+		if len(h.Lines) == maxLines {
+			oldest := 0
+			for j := range h.Lines {
+				if h.Lines[j].At.Before(h.Lines[oldest].At) {
+					oldest = j
+				}
+			}
+			h.Lines = slices.Delete(h.Lines, oldest, oldest+1)
+		}
+		h.Lines = append(h.Lines, Line{Name: name})
+		i = len(h.Lines) - 1
+	}
+	return &h.Lines[i]
+}
+
+// step adds a run to the tail. A test that passed when it was tried again is
+// not broken. A run that is older than the newest is too late.
+func (t *Tail) step(r Run, f Result) {
+	if r.At.Before(t.At) {
+		return
+	}
+	t.At, t.Run = r.At, r.ID
+	if f.Passed || !f.Failed {
+		t.Passed, t.Fails, t.Commit, t.Spread = r.At, 0, "", false
+		return
+	}
+	if t.Fails == 0 {
+		t.Commit = r.Commit
+	}
+	t.Fails = min(t.Fails+1, 1000)
+	t.Spread = t.Spread || t.Commit != r.Commit
+}
+
+// outageFailures is how many failures in a row on branches that must be green
+// are no chance: a test that fails in 6 % of its runs does that once in twenty
+// million.
+const outageFailures = 6
+
+// outage forgets what a broken test seemed to prove: around the moment when it
+// breaks, and again when it is repaired, the same code passes and fails, and if
+// that is not on the same half day it would look like two accidents.
+func (h *History) outage() {
+	switch {
+	case h.Guarded.Fails == 0:
+		if !h.Outage.From.IsZero() && h.Outage.To.IsZero() {
+			h.Outage.To = h.Guarded.Passed
+		}
+	case h.Guarded.Fails >= outageFailures && h.Guarded.Spread && h.Outage.From != h.Guarded.Passed:
+		h.Outage = Stretch{From: h.Guarded.Passed}
+		h.Epochs = slices.DeleteFunc(h.Epochs, func(e Epoch) bool { return h.Outage.has(e.First) })
+		h.Known = slices.DeleteFunc(h.Known, func(k Known) bool { return h.Outage.has(k.First) })
+	}
+}
+
+// onStable moves the memory of the stable branch and settles which failures on
+// pull requests happened while it was green.
+func (h *History) onStable(r Run, f Result) []Evidence {
+	if r.At.Before(h.Stable.At) {
+		return nil
+	}
+	h.Stable.step(r, f)
+	var found []Evidence
+	kept := h.PullRequests[:0]
+	for _, p := range h.PullRequests {
+		switch {
+		case !p.Waiting || p.At.After(r.At):
+		case h.Stable.Fails > 0:
+			continue // the branch was broken: the pull request need not be
+		default:
+			p.Waiting = false
+			if slices.ContainsFunc(kept, func(o PullFailure) bool { return !o.Waiting && o.Number != p.Number }) {
+				found = append(found, Evidence{Test: f.Test, Kind: DistinctPullRequest, At: p.At,
+					FailedRun: p.Run, PassedRun: r.ID, PullRequest: p.Number, Fingerprint: p.Fingerprint})
+			}
+		}
+		kept = append(kept, p)
+	}
+	h.PullRequests = kept
+	return found
+}
+
+// onPullRequests notes the first failure on each pull request while the stable
+// branch was green.
+func (h *History) onPullRequests(r Run, f Result) {
+	if h.Stable.Run == 0 || h.Stable.Fails > 0 {
+		return
+	}
+	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p PullFailure) bool { return r.At.Sub(p.At) > Window })
+	for _, number := range r.PullRequests {
+		if slices.ContainsFunc(h.PullRequests, func(p PullFailure) bool { return p.Number == number }) {
+			continue
+		}
+		if len(h.PullRequests) == maxPulls {
+			h.PullRequests = slices.Delete(h.PullRequests, 0, 1)
+		}
+		h.PullRequests = append(h.PullRequests, PullFailure{Number: number, At: r.At, Run: r.ID, Fingerprint: f.Fingerprint, Waiting: true})
+	}
+}
+
+// Add takes evidence into the account. Each piece is added once; what failed
+// while the test was broken is none.
+func (h *History) Add(found ...Evidence) {
+	for _, e := range found {
+		if h.Outage.has(e.At) {
+			continue
+		}
+		h.know(e)
+		h.count(e)
+		if e.At.After(h.LastAt) {
+			h.LastAt, h.Passes = e.At, 0
+		}
+		h.Unrated = true
+	}
+}
+
+func (h *History) count(e Evidence) {
+	number := epochOf(e.At)
+	oldest := number - int64(Window/EpochLength)
+	h.Epochs = slices.DeleteFunc(h.Epochs, func(o Epoch) bool { return o.Number < oldest })
+	i := slices.IndexFunc(h.Epochs, func(o Epoch) bool { return o.Number == number })
+	if i < 0 {
+		h.Epochs = append(h.Epochs, Epoch{Number: number, First: e.At})
+		i = len(h.Epochs) - 1
+	}
+	epoch := &h.Epochs[i]
+	epoch.Weight = min(epochLimit, epoch.Weight+e.Kind.Weight())
+	if e.At.Before(epoch.First) {
+		epoch.First = e.At
+	}
+}
+
+func (h *History) know(e Evidence) {
+	for i := range h.Known {
+		if k := &h.Known[i]; k.Fingerprint == e.Fingerprint {
+			if e.At.After(k.Last) {
+				k.Last = e.At
+			}
+			if e.At.Before(k.First) {
+				k.First = e.At
+			}
+			return
+		}
+	}
+	if len(h.Known) == maxKnown {
+		oldest := slices.IndexFunc(h.Known, func(k Known) bool {
+			return !slices.ContainsFunc(h.Known, func(o Known) bool { return o.Last.Before(k.Last) })
+		})
+		h.Known = slices.Delete(h.Known, oldest, oldest+1)
+	}
+	h.Known = append(h.Known, Known{Fingerprint: e.Fingerprint, First: e.At, Last: e.At})
+}
+
+// Knows reports whether evidence has shown this fingerprint to be flakiness, not
+// longer ago than [KnownFor].
+func (h *History) Knows(f Fingerprint, now time.Time) bool {
+	return slices.ContainsFunc(h.Known, func(k Known) bool { return k.Fingerprint == f && now.Sub(k.Last) <= KnownFor })
+}
+
+// Watched reports whether the next pass of the test may change something, so
+// that it must be observed.
+func (h *History) Watched() bool {
+	return h.Flaky || h.Broken || h.Stable.Fails > 0 || h.Guarded.Fails > 0 ||
+		slices.ContainsFunc(h.Lines, func(l Line) bool { return l.Pass == 0 }) ||
+		slices.ContainsFunc(h.PullRequests, func(p PullFailure) bool { return p.Waiting })
+}

@@ -1,0 +1,281 @@
+package flaky
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+var monday = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+
+// A story is a row of runs, an hour apart, each of another commit:
+//
+//	S Q P   on main, of the queue, of a pull request
+//	+ - ~   passed, failed, failed and passed when it was tried again
+//	#7,8    the pull requests under test
+//	=       of the same commit as the run before
+//	!       the failure is no clue
+//	*       nothing happens for so many hours before: *12S+
+type story struct {
+	t       *testing.T
+	history History
+	at      time.Time
+	run     int64
+	commit  int
+	runs    int
+	failed  int
+}
+
+func (s *story) tell(text string) []Evidence {
+	s.t.Helper()
+	var found []Evidence
+	for _, word := range strings.Fields(text) {
+		r, f, clue := s.read(word)
+		s.runs++
+		if f.Failed {
+			s.failed++
+		}
+		fresh := s.history.Observe(r, f, clue)
+		if f.Failed && f.Passed && clue {
+			fresh = append(fresh, Retried(r, []Result{f})...)
+		}
+		s.history.Add(fresh...)
+		found = append(found, fresh...)
+	}
+	return found
+}
+
+func (s *story) read(word string) (Run, Result, bool) {
+	s.t.Helper()
+	pause := 1
+	if rest, ok := strings.CutPrefix(word, "*"); ok {
+		n := strings.IndexAny(rest, "SQP")
+		pause, _ = strconv.Atoi(rest[:n])
+		word = rest[n:]
+	}
+	s.at = s.at.Add(time.Duration(pause) * time.Hour)
+	if !strings.Contains(word, "=") {
+		s.commit++
+	}
+	s.run++
+	r := Run{ID: s.run, At: s.at, Trusted: true, Tests: 100, Commit: strconv.Itoa(s.commit), Branch: "main",
+		Kind: map[byte]Kind{'S': Stable, 'Q': Queue, 'P': PullRequest}[word[0]]}
+	if _, numbers, ok := strings.Cut(word, "#"); ok {
+		for _, n := range strings.Split(strings.Trim(numbers, "!="), ",") {
+			number, err := strconv.Atoi(n)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			r.PullRequests = append(r.PullRequests, number)
+		}
+	}
+	f := Result{Test: uuid.NameSpaceURL, Fingerprint: 5}
+	f.Failed, f.Passed = word[1] != '+', word[1] != '-'
+	return r, f, f.Failed && !strings.Contains(word, "!")
+}
+
+func (s *story) judge() Judgement {
+	return s.history.Judge(s.at, Tally{Runs: s.runs, Failures: s.failed})
+}
+
+func newStory(t *testing.T) *story { return &story{t: t, at: monday} }
+
+// What a row of runs proves: for each piece its kind and the two runs, counted
+// from 1.
+func TestWhatARowOfRunsProves(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ runs, want string }{
+		{"S+ S- S+", "lone_failure 2/3"},
+		{"S- S+", ""},       // nobody knows how it was before
+		{"S+ S- S- S+", ""}, // broken, and repaired
+		{"S+ S-! S+", ""},   // the run says nothing about tests
+		{"S+ S- S+ S- S+", "lone_failure 2/3, lone_failure 4/5"},
+		{"S+ S~ S+", "same_code 2/2"},
+		{"S~", "same_code 1/1"},
+		{"Q+#1 Q-#2 Q+#3", ""}, // number 2 may be what failed
+		{"Q+#1 Q-#2 Q+#2,3", "lone_failure 2/3"},
+		{"S+ Q-#2 S+", ""}, // two lines
+		{"S+ P-#1 S+", ""}, // one pull request may well be broken
+		{"S+ P-#1 P-#1 P-#2 S+", "distinct_pull_request 4/5"},
+		{"S+ P-#1 P-#2 P-#3 P-#2 S+", "distinct_pull_request 3/6, distinct_pull_request 4/6"},
+		{"S+ P-#1 S+ P-#2 S- S+", "lone_failure 5/6"}, // main was broken, so 2 need not be
+		{"P-#1 P-#2 S+ P-#3 S+", ""},                  // main was not known to be green at 1 and 2
+		{"S- P-#1 P-#2 S+", ""},
+		{"S+ P-#1 S+ *337P-#2 S+", ""}, // two weeks and an hour later
+		{"S+ P-#1! P-#2! S+", ""},
+	} {
+		s := newStory(t)
+		var got []string
+		for _, e := range s.tell(c.runs) {
+			got = append(got, fmt.Sprintf("%s %d/%d", e.Kind, e.FailedRun, e.PassedRun))
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s\n proves %q\n want   %q", c.runs, got, c.want)
+		}
+	}
+}
+
+// A run that comes late does not take the row apart.
+func TestLateRunsChangeNoLine(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.tell("S+ S+ S+")
+	late := Run{ID: 99, At: s.at.Add(-90 * time.Minute), Trusted: true, Kind: Stable, Branch: "main", Commit: "x"}
+	s.history.Observe(late, Result{Failed: true}, true)
+	if found := s.tell("S+"); len(found) > 0 || s.history.Stable.Fails > 0 {
+		t.Errorf("a late failure became %v, %+v", found, s.history.Stable)
+	}
+}
+
+// The states, after a row of runs.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		runs   string
+		status Status
+		code   ReasonCode
+		score  float64
+	}{
+		{"S+ S- S+", Healthy, NoEvidence, 2},
+		{"S~", Healthy, NoEvidence, 3},
+		{"S~ S~ S~", Healthy, NoEvidence, 3}, // one morning is one accident
+		{"S~ *12S~", Flaky, EvidenceFound, 6},
+		{"S+ S- S+ *12S~", Flaky, EvidenceFound, 5},
+		{"S+ S- S+ *12S- S+", Healthy, NoEvidence, 4},
+		{"S~ *300S~ *47S+", Flaky, StillFlaky, 3}, // the first is too old to count, the test is still flaky
+		{"S+ S- S- S-", Broken, AlwaysFails, 0},
+		{"S+ S- S-= S-=", Healthy, NoEvidence, 0}, // one commit
+		{"S+ S- S-", Healthy, NoEvidence, 0},
+		{"S- Q-#1 Q-#2", Broken, AlwaysFails, 0},
+		{"P-#1 P-#2 P-#3", Healthy, NoEvidence, 0},
+		{"S- S- S~", Healthy, NoEvidence, 3},
+		{"S- S- S- S+", Healthy, PassedAgain, 0},
+		{"S~ *12S~ S- S- S-", Broken, AlwaysFails, 6},
+		{"S~ *12S~ S- S- S- S+", Flaky, EvidenceFound, 6},
+	} {
+		s := newStory(t)
+		var j Judgement
+		for _, word := range strings.Fields(c.runs) {
+			s.tell(word)
+			j = s.judge()
+		}
+		if j.Status != c.status || j.Code != c.code || fmt.Sprintf("%.1f", j.Score) != fmt.Sprintf("%.1f", c.score) {
+			t.Errorf("%s\n is %s %s %.1f, want %s %s %.1f", c.runs, j.Status, j.Code, j.Score, c.status, c.code, c.score)
+		}
+		if want := c.score >= 3 && !s.history.Flaky; j.Suspected != want {
+			t.Errorf("%s: suspected is %t", c.runs, j.Suspected)
+		}
+		if j.Reason() == "" {
+			t.Errorf("%s: no reason", c.runs)
+		}
+	}
+}
+
+// A certificate ends at 11:30 and is renewed at 12:30: at both moments the same
+// code passes and fails, on two half days. The test was broken, not flaky.
+func TestBreakingAndRepairingIsNoFlakiness(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		between string
+		flaky   bool
+	}{{"S- S- S- S- S- S- S-", false}, {"S+ S- S+ S- S+ S- S+", true}} {
+		s := newStory(t)
+		s.tell("*5S+ P~#1 " + c.between + " P~#2 S+")
+		j := s.judge()
+		if (j.Status == Flaky) != c.flaky || s.history.Knows(5, s.at) != c.flaky {
+			t.Errorf("%s between two contradictions: %s with %.1f, fingerprints known: %v", c.between, j.Status, j.Score, s.history.Known)
+		}
+	}
+}
+
+// A flaky test is healthy again after so many passes that its old rate would
+// hardly have allowed, but not before three days, and in any case after 45.
+func TestRecovery(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rate   float64
+		passes int
+		days   int
+		want   ReasonCode
+	}{
+		{0.1, 29, 3, Recovered}, {0.1, 28, 3, StillFlaky}, {0.1, 28, 44, StillFlaky}, {0.1, 500, 2, StillFlaky},
+		{0.001, 2000, 20, StillFlaky}, {0.001, 2995, 20, Recovered}, {0.001, 0, 45, EvidenceTooOld}, {0, 5000, 44, StillFlaky}, {1, 1, 3, Recovered},
+	} {
+		h := History{Flaky: true, Quarantined: true, LastAt: monday, Rate: c.rate, Passes: c.passes}
+		j := h.Judge(monday.AddDate(0, 0, c.days), Tally{})
+		if j.Code != c.want || j.Changed == (c.want == StillFlaky) || h.Quarantined != (c.want == StillFlaky) {
+			t.Errorf("rate %g, %d passes, %d days: %s, changed %t, quarantined %t; want %s", c.rate, c.passes, c.days, j.Code, j.Changed, h.Quarantined, c.want)
+		}
+	}
+}
+
+// Passes are counted from the last evidence on, and the rate is that of the time
+// when it was found.
+func TestPassesSinceTheLastEvidence(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.tell("S+ S+ S~ *12S~")
+	s.judge()
+	s.tell("S+ S+ P+#4")
+	s.judge()
+	if s.history.Passes != 3 || s.history.Rate != 0.5 {
+		t.Errorf("%d passes at rate %g, want 3 at 0.5", s.history.Passes, s.history.Rate)
+	}
+	s.tell("S~")
+	s.judge()
+	if s.history.Passes != 0 || s.history.Rate != 3.0/8 {
+		t.Errorf("after new evidence: %d passes at rate %g", s.history.Passes, s.history.Rate)
+	}
+}
+
+// A test that is not watched may miss passes: nothing comes of them but a later
+// failure, and before that it is told of the last pass.
+func TestUnwatchedPassesChangeNothing(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"S+ P-#1 S+", "S+ S- S+", "S- S- S- S+", "Q+#1 Q-#2 Q+#3", "S~ S+"} {
+		s := newStory(t)
+		s.tell(before)
+		s.judge()
+		if s.history.Watched() {
+			t.Errorf("%s: still watched: %+v", before, s.history)
+		}
+	}
+	for _, before := range []string{"S-", "S+ S-", "Q-#1", "S+ P-#1", "S~ *12S~", "S+ Q+#1 Q-#2"} {
+		s := newStory(t)
+		s.tell(before)
+		s.judge()
+		if !s.history.Watched() {
+			t.Errorf("%s: not watched: %+v", before, s.history)
+		}
+	}
+}
+
+// However long a test fails in however many ways, its history stays small and
+// survives being stored.
+func TestAHistoryStaysSmall(t *testing.T) {
+	t.Parallel()
+	var h History
+	for i := range 20_000 {
+		at := monday.Add(time.Duration(i) * 10 * time.Minute)
+		r := Run{ID: int64(i + 1), At: at, Trusted: true, Branch: fmt.Sprint("b", i%100), Commit: fmt.Sprint(i), PullRequests: []int{i},
+			Kind: []Kind{Stable, Queue, PullRequest}[i%3]}
+		f := Result{Failed: i%7 < 3, Passed: i%7 > 1, Fingerprint: Fingerprint(i)}
+		h.Add(h.Observe(r, f, true)...)
+		h.Add(Retried(r, []Result{f})...)
+		h.Judge(at, Tally{Runs: i + 1, Failures: i / 2})
+	}
+	stored, err := json.Marshal(h)
+	if err != nil || len(stored) > 32<<10 {
+		t.Errorf("%d bytes, %v", len(stored), err)
+	}
+	var back History
+	if err := json.Unmarshal(stored, &back); err != nil || !reflect.DeepEqual(h, back) {
+		t.Errorf("came back otherwise: %v\n%+v\n%+v", err, h, back)
+	}
+}
