@@ -54,7 +54,8 @@ github-spec: ## fetch what GitHub publishes about its API and webhooks, and cut 
 
 github-spec-check: ## the same, and see that nothing changes and that every published payload is taken
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && gitprovider/githubspec/testdata/fetch.sh "$$dir" && \
-	$(GO) test ./gitprovider/githubspec -published "$$dir" && $(GO) test ./webhook -run Published -published "$$dir"
+	$(GO) test ./gitprovider/githubspec -published "$$dir" && $(GO) test ./webhook -run Published -published "$$dir" && \
+	$(GO) test ./gitprovider/githubsim -run TestTheSchemaIsACut -published "$$dir"
 
 flaky-figures: ## how well flaky tests are found, over many simulated repositories
 	$(GO) test ./flaky -run TestFindsFlakyTestsAndHidesNoBugs -v -args -worlds 10

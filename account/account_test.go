@@ -89,3 +89,23 @@ func TestTheSlugIsTheLoginInLowerCase(t *testing.T) {
 		t.Errorf("Slug is %q", got)
 	}
 }
+
+// Nobody becomes an App by an address of their own choice.
+func TestAnAppIsKnownByItsPicture(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]int64{
+		"https://avatars.githubusercontent.com/in/15368?v=4": 15368,
+		"https://avatars.githubusercontent.com/in/15368":     15368,
+		"https://ghe.example/avatars/in/7?s=40&v=4":          7,
+		"https://avatars.githubusercontent.com/u/15368?v=4":  0,
+		"https://avatars.githubusercontent.com/u/1?x=/in/7":  0,
+		"https://avatars.githubusercontent.com/u/1#/in/7":    0,
+		"https://x/in/9999999999999999999":                   0,
+		"javascript:/in/7":                                   0,
+		"":                                                   0,
+	} {
+		if got := AppOfPicture(address); got != want {
+			t.Errorf("%q: App %d, want %d", address, got, want)
+		}
+	}
+}

@@ -15,7 +15,8 @@ const (
 type Report struct {
 	Kind ReportKind `json:"kind"`
 	Name string     `json:"name"` // check run name or status context
-	// AppID is the App that made the check run; 0 for statuses.
+	// AppID is the App that made the check run or the status; 0 for a status
+	// by a person.
 	AppID int64 `json:"appId,omitempty"`
 	// Suite groups check runs for the testing details; 0 for statuses.
 	Suite int64 `json:"suite,omitempty"`

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
 	"time"
 )
@@ -38,10 +40,12 @@ func (r Report) Outcome() Verdict {
 }
 
 // Report finds what CI last said about a required status.
-func (r *Run) Report(want Required) (Report, bool) {
-	var newest Report
-	found := false
-	for _, report := range r.Checks {
+func (r *Run) Report(want Required) (Report, bool) { return want.Newest(maps.Values(r.Checks)) }
+
+// Newest finds the newest of some reports that is about a required status: it
+// has the name and, if one App alone may say it, is that App's.
+func (want Required) Newest(reports iter.Seq[Report]) (newest Report, found bool) {
+	for report := range reports {
 		if report.Name != want.Name || want.AppID > 0 && report.AppID != want.AppID {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
@@ -47,6 +48,7 @@ func status(e *github.StatusEvent) []queue.Fact {
 		Name:   line(e.GetContext(), maxName),
 		ID:     e.GetID(),
 		Result: word(e.GetState()),
+		AppID:  account.AppOfPicture(e.GetSender().GetAvatarURL()), // who sends it made it
 		URL:    link(e.GetTargetURL()),
 		At:     e.GetUpdatedAt().UTC(),
 	}

@@ -97,7 +97,7 @@ func TestRequiredStatusesComeFromTheFirstSourceThatHasAny(t *testing.T) {
 
 	for body, want := range map[string]string{
 		"merge:\n  required_statuses: oops\n":      ".signalbox.yaml: line 2: ",
-		"merge:\n  required_statuses: [a, \"\"]\n": "entry 2 is not the name of a status",
+		"merge:\n  required_statuses: [a, \"\"]\n": ".signalbox.yaml: line 2: merge.required_statuses, entry 2, is not the name of a status",
 		"merge: [\n": ".signalbox.yaml: line ",
 		"merge:\n  required_statuses: [" + strings.Repeat("a,", 40000) + "]\n": ".signalbox.yaml is longer than 65536 bytes",
 	} {

@@ -99,7 +99,7 @@ func (k *conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		limited := k.limits.heard(resp, answer)
+		limited := k.limits.heard(resource(req), resp, answer)
 		switch {
 		case resp.StatusCode == http.StatusUnauthorized && k.id != 0 && !renewed:
 			renewed = true
@@ -107,7 +107,7 @@ func (k *conn) RoundTrip(req *http.Request) (*http.Response, error) {
 			continue
 		case limited && try < maxTries:
 			k.c.log.Warn("the host's limit is reached", "installation", k.id, "status", resp.StatusCode)
-			if err := k.limits.quiet(req.Context()); err != nil {
+			if err := k.limits.quiet(req.Context(), resource(req)); err != nil {
 				return nil, err
 			}
 			continue
@@ -142,7 +142,7 @@ func drain(req *http.Request) ([]byte, error) {
 
 // once sends a request once and reads the whole answer.
 func (k *conn) once(req *http.Request, body []byte, etag string, known bool) (*http.Response, []byte, string, error) {
-	done, err := k.limits.wait(req.Context(), req.Method)
+	done, err := k.limits.wait(req.Context(), req)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -194,6 +194,9 @@ var pathWord = regexp.MustCompile(`^[a-z_-]+$`)
 // API stay, names and numbers become ":".
 func endpointOf(method, path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
+	if parts[len(parts)-1] == "graphql" && method == http.MethodPost {
+		return "POST /graphql"
+	}
 	for i, p := range parts {
 		keep := pathWord.MatchString(p)
 		if parts[0] == "repos" {

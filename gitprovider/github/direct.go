@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/google/go-github/v60/github"
 
@@ -44,7 +45,7 @@ func (c *Client) Direct(ctx context.Context, repo queue.Repo, number int64, bran
 		return seen, err
 	}
 	for _, q := range need {
-		if verdict(reports, q) != "passed" {
+		if report, there := q.Newest(slices.Values(reports)); !there || report.Outcome() != queue.VerdictPassed {
 			return seen, nil
 		}
 	}

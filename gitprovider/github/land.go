@@ -188,13 +188,29 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 		}
 	}
 	from := len(l.end.Landed)
+	var bound []int64
+	for _, s := range l.rest() {
+		if !slices.Contains(l.work.Forced, s.Entry) {
+			bound = append(bound, s.PR)
+		}
+	}
+	if len(bound) == 0 {
+		return nil
+	}
+	said, err := l.c.saidOf(ctx, l.k, l.repo, l.rules, bound...)
+	if err != nil {
+		return err
+	}
 	for i, s := range l.rest() {
 		if slices.Contains(l.work.Forced, s.Entry) {
 			continue
 		}
-		lacks, err := l.c.missing(ctx, l.k, l.repo, l.seen[from+i].PullRequest, l.rules, tested)
+		lacks, err := l.c.missing(ctx, l.k, l.repo, l.seen[from+i].PullRequest, l.rules, said[s.PR], tested)
 		if err != nil {
 			return err
+		}
+		if why := l.rules.allow(l.work.Method); why != "" {
+			lacks.words = append(lacks.words, why)
 		}
 		why := fmt.Sprintf("the rules of %s do not allow pull request %d to land: %s", l.work.Branch, s.PR,
 			strings.Join(append(lacks.words, lacks.pending...), "; "))

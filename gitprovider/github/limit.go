@@ -34,7 +34,7 @@ type limiter struct {
 	perHour   *rate.Limiter
 
 	mu    sync.Mutex
-	until time.Time // the host said to be quiet until then
+	until map[string]time.Time // the host said to be quiet until then, by resource; "" for all of it
 }
 
 func newLimiter(l Limits) *limiter {
@@ -51,6 +51,7 @@ func newLimiter(l Limits) *limiter {
 		return rate.NewLimiter(rate.Limit(float64(n)/d.Seconds()), max(n, 5))
 	}
 	m := &limiter{
+		until:     map[string]time.Time{},
 		points:    per(def(l.PointsPerMinute, 900), time.Minute),
 		perMinute: per(def(l.CreationsPerMinute, 80), time.Minute),
 		perHour:   per(def(l.CreationsPerHour, 500), time.Hour),
@@ -70,11 +71,19 @@ type firstKey struct{}
 // use up the budget like all others and do not wait for it.
 func first(ctx context.Context) context.Context { return context.WithValue(ctx, firstKey{}, true) }
 
+// resource is what a call is counted under by the host.
+func resource(req *http.Request) string {
+	if isQuery(req) {
+		return "graphql"
+	}
+	return "core"
+}
+
 // wait blocks until a call may be made and returns what to do after it.
-func (m *limiter) wait(ctx context.Context, method string) (done func(), err error) {
-	points, creates := 1, method == http.MethodPost
-	if method != http.MethodGet && method != http.MethodHead {
-		points = 5
+func (m *limiter) wait(ctx context.Context, req *http.Request) (done func(), err error) {
+	points, creates := 5, req.Method == http.MethodPost
+	if isQuery(req) || req.Method == http.MethodGet || req.Method == http.MethodHead {
+		points, creates = 1, false
 	}
 	now := time.Now()
 	if ctx.Value(firstKey{}) != nil {
@@ -96,7 +105,7 @@ func (m *limiter) wait(ctx context.Context, method string) (done func(), err err
 			return nil, fmt.Errorf("wait for the budget of calls: %w", err)
 		}
 	}
-	if err := m.quiet(ctx); err != nil {
+	if err := m.quiet(ctx, resource(req)); err != nil {
 		return nil, err
 	}
 	var held []chan struct{}
@@ -126,10 +135,10 @@ func (m *limiter) wait(ctx context.Context, method string) (done func(), err err
 
 // quiet waits as long as the host told us to, or fails at once when the
 // context will not last that long.
-func (m *limiter) quiet(ctx context.Context) error {
+func (m *limiter) quiet(ctx context.Context, resource string) error {
 	for {
 		m.mu.Lock()
-		left := time.Until(m.until)
+		left := max(time.Until(m.until[""]), time.Until(m.until[resource]))
 		m.mu.Unlock()
 		if left <= 0 {
 			return nil
@@ -148,25 +157,29 @@ func (m *limiter) quiet(ctx context.Context) error {
 }
 
 // heard takes note of what an answer says about limits, and reports whether
-// the call was refused because of one.
-func (m *limiter) heard(resp *http.Response, body []byte) (refused bool) {
+// the call was refused because of one. about is the resource of the call: its
+// budget is its own, and other limits are everybody's.
+func (m *limiter) heard(about string, resp *http.Response, body []byte) (refused bool) {
 	now := time.Now()
 	var until time.Time
 	spent := resp.Header.Get("X-RateLimit-Remaining") == "0"
 	if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); spent && err == nil {
 		until = time.Unix(reset, 0)
 	}
+	if about == "graphql" && resp.StatusCode == http.StatusOK { // where a limit is an error inside the answer
+		refused = spent && strings.Contains(string(body), `"RATE_LIMITED"`)
+	}
 	if resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusTooManyRequests {
 		after, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 		switch {
 		case err == nil && after >= 0:
-			refused, until = true, now.Add(time.Duration(after)*time.Second)
+			refused, about, until = true, "", now.Add(time.Duration(after)*time.Second)
 		case spent:
 			refused = true
 		case resp.StatusCode == http.StatusTooManyRequests, strings.Contains(string(body), "secondary-rate-limits"):
 			// The link to the documentation is the only field that tells a
 			// secondary limit from a missing permission.
-			refused, until = true, now.Add(time.Minute)
+			refused, about, until = true, "", now.Add(time.Minute)
 		}
 	}
 	if until.After(now.Add(2 * time.Hour)) {
@@ -174,8 +187,8 @@ func (m *limiter) heard(resp *http.Response, body []byte) (refused bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if until.After(m.until) {
-		m.until = until
+	if until.After(m.until[about]) {
+		m.until[about] = until
 	}
 	return refused
 }

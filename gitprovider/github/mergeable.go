@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
-	"signalbox/gitprovider"
 	"signalbox/queue"
 )
 
@@ -33,7 +32,11 @@ func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, number int64
 		if err != nil {
 			return seen, queue.MergeabilitySeen{}, err
 		}
-		lacks, err := c.missing(ctx, k, repo, seen.PullRequest, r, nil)
+		said, err := c.saidOf(ctx, k, repo, r, number)
+		if err != nil {
+			return seen, queue.MergeabilitySeen{}, err
+		}
+		lacks, err := c.missing(ctx, k, repo, seen.PullRequest, r, said[number], nil)
 		if err != nil {
 			return seen, queue.MergeabilitySeen{}, err
 		}
@@ -88,14 +91,22 @@ type lacking struct {
 }
 
 // missing finds what the rules of a pull request's base still demand of it,
-// as far as we can judge. tested are the reports on the commit that is about
-// to land, nil if there is none yet: a check that reported there has its say there.
-func (c *Client) missing(ctx context.Context, k *conn, repo queue.Repo, pr queue.PullRequest, r rules, tested []queue.Report) (lacking, error) {
+// as far as we can judge. said is what people said about it, see reviews.
+// tested are the reports on the commit that is about to land, nil if there is
+// none yet: a check that reported there has its say there.
+func (c *Client) missing(ctx context.Context, k *conn, repo queue.Repo, pr queue.PullRequest, r rules, said reviewed, tested []queue.Report) (lacking, error) {
 	l, err := c.missingChecks(ctx, k, repo, pr, r.others(pr.Base), tested)
-	if err == nil && r.approvals > 0 {
-		err = c.missingReviews(ctx, k, repo, pr, r.approvals, &l)
-	}
+	l.words = append(l.words, r.missingReviews(said)...)
 	return l, err
+}
+
+// saidOf reads what people said about pull requests, if a rule wants to know.
+// Of protection that we may not read we know only the host's decision.
+func (c *Client) saidOf(ctx context.Context, k *conn, repo queue.Repo, r rules, numbers ...int64) (map[int64]reviewed, error) {
+	if !r.wantReviews() && !r.conversations && len(r.unseen) == 0 {
+		return nil, nil
+	}
+	return c.reviews(ctx, k, repo, numbers...)
 }
 
 // missingChecks names required checks that failed or have not ended. One that
@@ -105,92 +116,80 @@ func (c *Client) missingChecks(ctx context.Context, k *conn, repo queue.Repo, pr
 	var head []queue.Report
 	asked := false
 	for _, q := range need {
-		where, there := "the tested commit", verdict(tested, q)
-		if there == "" {
+		where := "the tested commit"
+		report, there := q.Newest(slices.Values(tested))
+		if !there {
 			if !asked {
 				if head, err = c.checks(ctx, k, repo, pr.Head); err != nil {
 					return l, err
 				}
 				asked = true
 			}
-			where, there = "the pull request", verdict(head, q)
+			where = "the pull request"
+			if report, there = q.Newest(slices.Values(head)); !there {
+				continue
+			}
 		}
-		switch there {
-		case "failed":
-			l.words = append(l.words, fmt.Sprintf("the required check %q has failed on %s", oneLine(q.Name, 200), where))
-		case "pending":
+		switch report.Outcome() {
+		case queue.VerdictPassed:
+		case queue.VerdictWaiting:
 			l.pending = append(l.pending, fmt.Sprintf("the required check %q has not ended on %s", oneLine(q.Name, 200), where))
+		default:
+			l.words = append(l.words, fmt.Sprintf("the required check %q has failed on %s", oneLine(q.Name, 200), where))
 		}
 	}
 	return l, nil
 }
 
-// verdict is what the reports say about one required check: passed, pending,
-// failed, or "" for nothing. Where several Apps report one name, the worst counts.
-func verdict(reports []queue.Report, q queue.Required) string {
-	worst := ""
-	for _, r := range reports {
-		if r.Name != q.Name || q.AppID != 0 && r.AppID != 0 && r.AppID != q.AppID {
-			continue
+// missingReviews says which reviews are missing, who wants changes, and which
+// conversations are open. The host's decision is the judge: it knows code
+// owners, dismissed and stale reviews. Where it decided nothing although a rule
+// that we read wants approvals, which it did for some rulesets, they are
+// counted here: it errs on the safe side.
+func (r rules) missingReviews(said reviewed) (words []string) {
+	counted := fmt.Sprintf("%d of %d required approvals", len(said.approved), r.approvals)
+	enough := len(said.approved) >= r.approvals
+	switch said.decision {
+	case "APPROVED":
+	case "CHANGES_REQUESTED":
+		words = append(words, against(said))
+		if !enough {
+			words = append(words, counted)
 		}
+	case "REVIEW_REQUIRED":
 		switch {
-		case r.Result == "" || r.Status != "" && r.Status != "completed":
-			if worst != "failed" {
-				worst = "pending"
-			}
-		case r.Result == "success" || r.Result == "neutral" || r.Result == "skipped":
-			if worst == "" {
-				worst = "passed"
-			}
+		case !enough:
+			words = append(words, counted)
+		case r.codeOwners:
+			words = append(words, "an approval by a code owner of the changed files is missing")
+		case r.lastPush:
+			words = append(words, "the newest push must be approved by somebody who did not push it")
 		default:
-			worst = "failed"
+			words = append(words, "the host still wants an approving review")
 		}
+	case "":
+		if r.wantReviews() && len(said.against) > 0 {
+			words = append(words, against(said))
+		}
+		if !enough {
+			words = append(words, counted)
+		}
+		if r.lastPush {
+			words = append(words, "cannot be judged: whether the newest push was approved by somebody else")
+		}
+	default:
+		words = append(words, fmt.Sprintf("the host's review decision is %q, which is not known", oneLine(said.decision, 40)))
 	}
-	return worst
+	if r.conversations && said.open > 0 {
+		words = append(words, fmt.Sprintf("%d %s not resolved", said.open, map[bool]string{true: "conversation is", false: "conversations are"}[said.open == 1]))
+	}
+	return words
 }
 
-// missingReviews says how many approvals are missing and who wants changes.
-// The last word of each reviewer counts, if the reviewer may write: others'
-// reviews do not count on the host either.
-func (c *Client) missingReviews(ctx context.Context, k *conn, repo queue.Repo, pr queue.PullRequest, need int, l *lacking) error {
-	last := map[int64]*github.PullRequestReview{}
-	var order []int64
-	err := pages(ctx, k, at(repo, "pulls", pr.Number, "reviews"), func(page []*github.PullRequestReview) error {
-		for _, review := range page {
-			id := review.GetUser().GetID()
-			switch strings.ToUpper(review.GetState()) {
-			case "APPROVED", "CHANGES_REQUESTED", "DISMISSED":
-				if last[id] == nil {
-					order = append(order, id)
-				}
-				last[id] = review
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return explain(err, "read the reviews of pull request %d of %s", pr.Number, repo)
+// against names who wants changes.
+func against(said reviewed) string {
+	if len(said.against) == 0 {
+		return "changes are requested"
 	}
-	approvals := 0
-	for _, id := range order {
-		state := strings.ToUpper(last[id].GetState())
-		if state == "DISMISSED" || id == 0 {
-			continue
-		}
-		may, err := c.Permission(ctx, repo, actor(last[id].GetUser()))
-		if err != nil {
-			return err
-		}
-		switch {
-		case may < gitprovider.WritePermission:
-		case state == "APPROVED":
-			approvals++
-		default:
-			l.words = append(l.words, "@"+oneLine(last[id].GetUser().GetLogin(), 100)+" requested changes")
-		}
-	}
-	if approvals < need {
-		l.words = append(l.words, fmt.Sprintf("%d of %d required approvals", approvals, need))
-	}
-	return nil
+	return strings.Join(said.against, " and ") + " requested changes"
 }

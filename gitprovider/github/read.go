@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
+	"signalbox/account"
 	"signalbox/gitprovider"
 	"signalbox/queue"
 )
@@ -172,14 +173,20 @@ func (c *Client) checks(ctx context.Context, k *conn, repo queue.Repo, commit st
 		return nil, explain(err, "read check runs of %.10s of %s", commit, repo)
 	}
 	// The combined status has the newest of each context.
-	err = pages(ctx, k, at(repo, "commits", commit, "status"), func(page github.CombinedStatus) error {
+	err = pages(ctx, k, at(repo, "commits", commit, "status"), func(page struct {
+		State    *string `json:"state"`
+		Statuses []struct {
+			github.RepoStatus
+			AvatarURL string `json:"avatar_url"` // the library leaves it out
+		} `json:"statuses"`
+	}) error {
 		if page.State == nil {
 			return errors.New("the host's answer has no statuses in it")
 		}
 		for _, s := range page.Statuses {
 			add(queue.Report{
 				Kind: queue.CommitStatus, Name: oneLine(s.GetContext(), 512), ID: s.GetID(), Result: status(s.GetState()),
-				URL: link(s.GetTargetURL()), At: s.GetUpdatedAt().UTC(),
+				AppID: account.AppOfPicture(s.AvatarURL), URL: link(s.GetTargetURL()), At: s.GetUpdatedAt().UTC(),
 			})
 		}
 		return nil

@@ -1,14 +1,17 @@
 package github
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 
 	"signalbox/gitprovider/mirror"
 	"signalbox/queue"
@@ -78,41 +81,93 @@ func names(list []string, target string) []queue.Required {
 	return out
 }
 
+// listed is a status as a configuration file names it.
+type listed struct {
+	name string // "" for what is no text
+	line int
+}
+
+// UnmarshalYAML takes the text of any scalar as it was written: a status may
+// be called 1.0 or yes.
+func (l *listed) UnmarshalYAML(n ast.Node) error {
+	if at := n.GetToken(); at != nil && at.Position != nil {
+		l.line = at.Position.Line
+	}
+	switch n := n.(type) {
+	case *ast.StringNode:
+		l.name = n.Value
+	case *ast.LiteralNode:
+		l.name = n.Value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		l.name = n.GetToken().Value
+	}
+	return nil
+}
+
 // parseConfig reads "merge: required_statuses: [..]" from a configuration
-// file and lets everything else in it be. Anything wrong is a *configError.
+// file and lets everything else in it be. Anything wrong is a *configError
+// that names file, line and reason.
 func parseConfig(file string, body []byte) (list []string, err error) {
-	bad := func(format string, args ...any) error {
-		return &configError{file + ": " + fmt.Sprintf(format, args...)}
+	bad := func(line int, format string, args ...any) error {
+		where := file
+		if line > 0 {
+			where += fmt.Sprintf(": line %d", line)
+		}
+		return &configError{where + ": " + fmt.Sprintf(format, args...)}
 	}
 	defer func() {
 		// The text is a stranger's; no parser is trusted that far.
 		if p := recover(); p != nil {
-			list, err = nil, bad("it cannot be read as YAML")
+			list, err = nil, bad(0, "it cannot be read as YAML")
 		}
 	}()
 	var doc struct {
 		Merge struct {
-			RequiredStatuses []string `yaml:"required_statuses"`
+			RequiredStatuses []listed `yaml:"required_statuses"`
 		} `yaml:"merge"`
 	}
-	if len(strings.TrimSpace(string(body))) == 0 {
+	if !utf8.Valid(body) {
+		return nil, bad(0, "it is not text in UTF-8")
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, nil
 	}
 	if err := yaml.Unmarshal(body, &doc); err != nil {
 		var where yaml.Error
 		if errors.As(err, &where) && where.GetToken() != nil && where.GetToken().Position != nil {
-			return nil, bad("line %d: %s", where.GetToken().Position.Line, oneLine(where.GetMessage(), 300))
+			return nil, bad(where.GetToken().Position.Line, "%s", oneLine(where.GetMessage(), 300))
 		}
-		return nil, bad("%s", oneLine(err.Error(), 300))
+		return nil, bad(0, "%s", oneLine(err.Error(), 300))
 	}
-	list = doc.Merge.RequiredStatuses
-	if len(list) > maxRequired {
-		return nil, bad("merge.required_statuses names %d statuses, more than %d", len(list), maxRequired)
+	names := doc.Merge.RequiredStatuses
+	if len(names) > maxRequired {
+		return nil, bad(names[maxRequired].line, "merge.required_statuses names %d statuses, more than %d", len(names), maxRequired)
 	}
-	for i, name := range list {
-		if strings.TrimSpace(name) == "" || len(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
-			return nil, bad("merge.required_statuses, entry %d is not the name of a status", i+1)
+	for i, l := range names {
+		if l.line == 0 {
+			l.line = lineOfEntry(body, i)
 		}
+		switch {
+		case strings.TrimSpace(l.name) == "" || strings.ContainsFunc(l.name, unicode.IsControl):
+			return nil, bad(l.line, "merge.required_statuses, entry %d, is not the name of a status", i+1)
+		case len(l.name) > maxName:
+			return nil, bad(l.line, "merge.required_statuses, entry %d, is longer than %d bytes", i+1, maxName)
+		}
+		list = append(list, l.name)
 	}
 	return list, nil
+}
+
+// lineOfEntry is where a list's entry stands, for one that is nothing at all
+// and so was not decoded; 0 if nobody knows.
+func lineOfEntry(body []byte, i int) int {
+	path, err := yaml.PathString(fmt.Sprintf("$.merge.required_statuses[%d]", i))
+	if err != nil {
+		return 0
+	}
+	node, err := path.ReadNode(bytes.NewReader(body))
+	if err != nil || node.GetToken() == nil || node.GetToken().Position == nil {
+		return 0
+	}
+	return node.GetToken().Position.Line
 }

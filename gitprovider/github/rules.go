@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	"signalbox/queue"
 )
@@ -14,13 +15,36 @@ import (
 type rules struct {
 	checks        []queue.Required
 	approvals     int
-	conversations bool     // every conversation must be resolved
-	unknown       []string // what we cannot judge, in words
+	codeOwners    bool       // those of changed files must approve
+	lastPush      bool       // somebody else must have approved the newest push
+	conversations bool       // every conversation must be resolved
+	linear        bool       // no merge commits
+	strict        bool       // the pull request must be up to date with its base
+	methods       [][]string // each rule's list of the only merge methods that are allowed, in the host's words
+	unknown       []string   // what we cannot judge, in words
+	unseen        []string   // what may not be read, in words
 }
 
 // The rules that need nothing of a pull request: they are about how the
-// branch is moved. "update" is what makes the host say blocked to everybody.
-var movementRules = []string{"update", "creation", "deletion", "non_fast_forward", "required_linear_history"}
+// branch is moved, or only have something done. "update" is what makes the
+// host say blocked to everybody.
+var movementRules = []string{"update", "creation", "deletion", "non_fast_forward", "copilot_code_review"}
+
+// wantReviews reports whether anybody must approve.
+func (r rules) wantReviews() bool { return r.approvals > 0 || r.codeOwners || r.lastPush }
+
+// allow says why a branch does not take commits that a method makes, "" if it does.
+func (r rules) allow(method queue.MergeMethod) string {
+	if r.linear && method == queue.MergeCommit {
+		return "they want a linear history, without merge commits"
+	}
+	for _, list := range r.methods {
+		if !slices.Contains(list, methodNames[method]) {
+			return "they allow no other merge method than " + strings.Join(list, " and ")
+		}
+	}
+	return ""
+}
 
 // ruleJSON is a rule as rules/branches lists it. The library of that name
 // cannot decode a list in which one rule is new to it.
@@ -38,9 +62,14 @@ func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch s
 		}
 		return nil
 	})
-	// A server without rulesets has no such call.
-	if err != nil && statusOf(err) != http.StatusNotFound {
-		return r, explain(err, "read the rules of branch %s of %s", branch, repo)
+	switch statusOf(err) {
+	case http.StatusNotFound: // a server without rulesets has no such call
+	case http.StatusForbidden: // a private repository whose plan has none, or they are not for us to see
+		r.unseen = append(r.unseen, "rulesets")
+	default:
+		if err != nil {
+			return r, explain(err, "read the rules of branch %s of %s", branch, repo)
+		}
 	}
 	return r, c.addProtection(ctx, k, repo, branch, &r)
 }
@@ -48,12 +77,15 @@ func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch s
 func (r *rules) add(rule ruleJSON) {
 	switch {
 	case slices.Contains(movementRules, rule.Type):
+	case rule.Type == "required_linear_history":
+		r.linear = true
 	case rule.Type == "required_status_checks":
 		var p struct {
 			Checks []struct {
 				Context string `json:"context"`
 				AppID   *int64 `json:"integration_id"`
 			} `json:"required_status_checks"`
+			Strict bool `json:"strict_required_status_checks_policy"`
 		}
 		if json.Unmarshal(rule.Parameters, &p) != nil {
 			r.doubt("required checks in a form that is not known")
@@ -61,17 +93,26 @@ func (r *rules) add(rule ruleJSON) {
 		for _, check := range p.Checks {
 			r.check(check.Context, check.AppID)
 		}
+		r.strict = r.strict || p.Strict
 	case rule.Type == "pull_request":
 		var p struct {
-			Approvals     int  `json:"required_approving_review_count"`
-			CodeOwners    bool `json:"require_code_owner_review"`
-			LastPush      bool `json:"require_last_push_approval"`
-			Conversations bool `json:"required_review_thread_resolution"`
+			Approvals     int      `json:"required_approving_review_count"`
+			CodeOwners    bool     `json:"require_code_owner_review"`
+			LastPush      bool     `json:"require_last_push_approval"`
+			Conversations bool     `json:"required_review_thread_resolution"`
+			Methods       []string `json:"allowed_merge_methods"`
+			Teams         []any    `json:"required_reviewers"`
 		}
 		if json.Unmarshal(rule.Parameters, &p) != nil {
 			r.doubt("required reviews in a form that is not known")
 		}
 		r.reviews(p.Approvals, p.CodeOwners, p.LastPush, p.Conversations)
+		if len(p.Methods) > 0 {
+			r.methods = append(r.methods, p.Methods)
+		}
+		if len(p.Teams) > 0 { // the host's decision leaves them out
+			r.doubt("reviews by the teams that a rule names")
+		}
 	case rule.Type == "merge_queue":
 		r.doubt("the host's own merge queue is on for this branch")
 	default:
@@ -98,12 +139,8 @@ func (r *rules) check(name string, app *int64) {
 func (r *rules) reviews(approvals int, codeOwners, lastPush, conversations bool) {
 	r.approvals = max(r.approvals, approvals)
 	r.conversations = r.conversations || conversations
-	if codeOwners {
-		r.doubt("reviews by code owners")
-	}
-	if lastPush {
-		r.doubt("an approval of the last push by somebody else")
-	}
+	r.codeOwners = r.codeOwners || codeOwners
+	r.lastPush = r.lastPush || lastPush
 }
 
 // flag is a setting of classic protection that is on or off.
@@ -112,7 +149,8 @@ type flag struct {
 }
 
 // addProtection adds classic protection. A branch without any is 404, and
-// without the permission to read it 403: then the host enforces it, unseen.
+// without the permission to read it 403, as on a plan that has none: then the
+// host enforces it, if there is any, unseen by us.
 func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, branch string, r *rules) error {
 	var p struct {
 		Checks *struct {
@@ -121,6 +159,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 				Context string `json:"context"`
 				AppID   *int64 `json:"app_id"`
 			} `json:"checks"`
+			Strict bool `json:"strict"`
 		} `json:"required_status_checks"`
 		Reviews *struct {
 			Approvals  int  `json:"required_approving_review_count"`
@@ -128,6 +167,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 			LastPush   bool `json:"require_last_push_approval"`
 		} `json:"required_pull_request_reviews"`
 		Conversations flag `json:"required_conversation_resolution"`
+		Linear        flag `json:"required_linear_history"`
 		Signatures    flag `json:"required_signatures"`
 		Locked        flag `json:"lock_branch"`
 	}
@@ -136,7 +176,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 	case status == http.StatusNotFound:
 		return nil
 	case status == http.StatusForbidden:
-		c.log.Warn("branch protection cannot be read; the App needs the permission administration: read", "repo", repo.String(), "branch", branch)
+		r.unseen = append(r.unseen, "branch protection")
 		return nil
 	case err != nil:
 		return explain(err, "read the protection of branch %s of %s", branch, repo)
@@ -152,11 +192,13 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 				r.check(name, nil)
 			}
 		}
+		r.strict = r.strict || p.Checks.Strict
 	}
 	if p.Reviews != nil {
 		r.reviews(p.Reviews.Approvals, p.Reviews.CodeOwners, p.Reviews.LastPush, false)
 	}
 	r.conversations = r.conversations || p.Conversations.Enabled
+	r.linear = r.linear || p.Linear.Enabled
 	if p.Signatures.Enabled {
 		r.doubt("signed commits")
 	}
@@ -180,8 +222,8 @@ func (r rules) unjudged() []string {
 	for _, what := range r.unknown {
 		words = append(words, "cannot be judged: "+what)
 	}
-	if r.conversations {
-		words = append(words, "cannot be judged: resolved conversations")
+	for _, what := range r.unseen {
+		words = append(words, "cannot be judged: "+what+", which the App may not read; it needs the permission administration: read")
 	}
 	return words
 }

@@ -2,6 +2,7 @@ package githubsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -291,6 +292,10 @@ type Report struct {
 	// Status reports a commit status instead of a check run: conclusion is
 	// then success, failure, error or pending.
 	Status bool `json:"status"`
+	// App is the id of the App that reports; GitHub Actions when 0.
+	App int64 `json:"app"`
+	// Author reports a commit status as a person instead.
+	Author string `json:"author"`
 }
 
 var conclusionPattern = regexp.MustCompile(`^[a-z_]{1,40}$`)
@@ -310,10 +315,18 @@ func (s *Server) Report(_ context.Context, in Report) error {
 		return fmt.Errorf("a report needs a name and a conclusion such as %s; a status has one of %s",
 			strings.Join(conclusionOrder, ", "), strings.Join(statusStates, ", "))
 	}
+	if in.Author != "" && !in.Status {
+		return errors.New("people report commit statuses; a check run is an App's")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	by := s.reporter(in.App)
 	if in.Status {
-		s.addStatus(r, k, &status{context: in.Name, state: in.Conclusion, description: in.Summary, creator: s.actions.bot})
+		t := &status{context: in.Name, state: in.Conclusion, description: in.Summary, creator: by.bot}
+		if in.Author != "" {
+			t.creator = s.user(in.Author)
+		}
+		s.addStatus(r, k, t)
 		return nil
 	}
 	state := "completed"
@@ -321,14 +334,14 @@ func (s *Server) Report(_ context.Context, in Report) error {
 	if in.Conclusion == "pending" {
 		state, run.Conclusion = "in_progress", nil
 	}
-	u := s.suiteFor(r, s.actions, k.SHA, r.branchOf(k.SHA))
+	u := s.suiteFor(r, by, k.SHA, r.branchOf(k.SHA))
 	for _, c := range u.latest() {
 		if c.name == in.Name && c.status != "completed" {
-			s.changeRun(c, s.actions.bot, run)
+			s.changeRun(c, by.bot, run)
 			return nil
 		}
 	}
-	s.addRun(u, s.actions.bot, run)
+	s.addRun(u, by.bot, run)
 	return nil
 }
 

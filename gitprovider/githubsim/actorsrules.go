@@ -114,8 +114,20 @@ type Protect struct {
 	// Checks are required; with Strict the pull request must be up to date too.
 	Checks []string `json:"checks"`
 	Strict bool     `json:"strict"`
-	// Reviews is how many approvals a pull request needs.
-	Reviews int `json:"reviews"`
+	// Apps are the ids of the only Apps whose word counts, by check.
+	Apps map[string]int64 `json:"apps"`
+	// Reviews is how many approvals a pull request needs, CodeOwners whether
+	// those of the changed files must approve, LastPush whether somebody else
+	// must have approved the newest push.
+	Reviews    int  `json:"reviews"`
+	CodeOwners bool `json:"codeOwners"`
+	LastPush   bool `json:"lastPush"`
+	// Conversations must be resolved.
+	Conversations bool `json:"conversations"`
+	// Linear refuses merge commits, Locked every change. Signed is shown only.
+	Linear bool `json:"linear"`
+	Locked bool `json:"locked"`
+	Signed bool `json:"signed"`
 	// AppMayPush puts the App on the list of those who may push without a
 	// pull request and without green checks.
 	AppMayPush bool `json:"appMayPush"`
@@ -139,9 +151,15 @@ func (s *Server) ProtectBranch(in Protect) error {
 		delete(r.protect, branch)
 		return nil
 	}
-	p := &protection{Contexts: in.Checks, Strict: in.Strict, Reviews: in.Reviews}
+	p := &protection{strict: in.Strict, linear: in.Linear, signed: in.Signed, locked: in.Locked, reviews: reviewRule{
+		on:        in.Reviews > 0 || in.CodeOwners || in.LastPush,
+		approvals: in.Reviews, codeOwners: in.CodeOwners, lastPush: in.LastPush, conversations: in.Conversations,
+	}}
+	for _, name := range in.Checks {
+		p.checks = append(p.checks, requiredCheck{name, in.Apps[name]})
+	}
 	if in.AppMayPush {
-		p.Pushers = []string{s.app.bot.login}
+		p.pushers = []string{s.app.bot.login}
 	}
 	r.protect[branch] = p
 	return nil

@@ -32,6 +32,13 @@ func (s *Server) controls() map[string]func(*http.Request) (any, error) {
 		"POST /_control/review": with(func(_ *http.Request, in deed) (any, error) {
 			return done(s.Review(in.Repo, in.Number, in.Author, in.State, in.Body))
 		}),
+		"POST /_control/converse": with(func(_ *http.Request, in deed) (any, error) {
+			id, err := s.Converse(in.Repo, in.Number, in.Author, in.Body)
+			return object{"id": id}, err
+		}),
+		"POST /_control/resolve": with(func(_ *http.Request, in deed) (any, error) {
+			return done(s.Resolve(in.Repo, in.Number, in.ID, in.Author, !in.Reopen))
+		}),
 		"POST /_control/close": with(func(_ *http.Request, in deed) (any, error) {
 			return done(s.ClosePull(in.Repo, in.Number, in.Author))
 		}),
@@ -81,6 +88,8 @@ type deed struct {
 	Method     string `json:"method"`
 	Login      string `json:"login"`
 	Permission string `json:"permission"`
+	ID         int64  `json:"id"`
+	Reopen     bool   `json:"reopen"`
 }
 
 type faultsInput struct {

@@ -19,13 +19,15 @@
 //
 // # Where it differs from GitHub
 //
-// Only what the route table lists is there; GraphQL is not. One App exists,
+// Only what the route table lists is there, and of GraphQL what
+// schema.graphql says. One App exists,
 // and every account that owns a repository has it installed on all of them.
 // An installation token is made at once and lives an hour. Repositories are
 // private unless they are made public. A push to several refs of which one
 // breaks a rule is refused as a whole. Rules other than creation, update,
-// deletion, non_fast_forward, pull_request and required_status_checks are
-// shown and not enforced. A renamed repository is found by its new name and
+// deletion, non_fast_forward, required_linear_history, merge_queue,
+// pull_request and required_status_checks are shown and not enforced. Of
+// CODEOWNERS the patterns *, /folder/ and a whole path are understood. A renamed repository is found by its new name and
 // its id only. Diffs do not detect renames.
 //
 // # What keeps it honest
@@ -63,16 +65,19 @@
 //	POST /_control/comment  {repo, number, author, body} → {id}
 //	POST /_control/review   {repo, number, author, state, body}
 //	                        state: approved, changes_requested, commented, dismissed
+//	POST /_control/converse {repo, number, author, body} → {id}
+//	POST /_control/resolve  {repo, number, author, id, reopen?}
 //	POST /_control/close    {repo, number, author}
 //	POST /_control/merge    {repo, number, author, method} → {sha}
 //	POST /_control/edit     {repo, number, author, title?, body?, base?, draft?, state?, addLabels?, removeLabels?}
 //	                        or {author, commentId, commentBody}
-//	POST /_control/report   {repo, sha, name, conclusion, summary?, status?}
+//	POST /_control/report   {repo, sha, name, conclusion, summary?, status?, app?, author?}
 //	POST /_control/workflow-run {repo, number, status?, headSha?, event?, id?} → {id}
 //	                        a run of Actions for a pull request; with id, a change of one
 //	POST /_control/collaborators {repo, login, permission}
 //	POST /_control/rulesets {repo | org, name?, include?, exclude?, rules: [{type, parameters}], bypass?, disabled?} → {id}
-//	POST /_control/protection {repo, branch?, checks?, strict?, reviews?, appMayPush?, remove?}
+//	POST /_control/protection {repo, branch?, checks?, apps?: {check: app id}, strict?, reviews?, codeOwners?, lastPush?,
+//	                         conversations?, linear?, locked?, signed?, appMayPush?, remove?}
 //	POST /_control/token    {login} → {token}, with which git and the API can be used as that person
 //	POST /_control/webhook  {url, secret}
 //	POST /_control/faults   {next: [{method, path, action: fail|failAfter|slow|limit|drop|dropAfter, status?, times?,

@@ -194,7 +194,7 @@ func TestMalformedPushesAreRefused(t *testing.T) {
 	}
 	line := strings.Repeat("0", 40) + " " + strings.Repeat("1", 40) + " refs/heads/x\x00 report-status side-band-64k"
 	commands, caps, err := parsePush(fmt.Appendf(nil, "%04x%s0000PACK", len(line)+4, line))
-	if err != nil || len(commands) != 1 || commands[0] != (pushCommand{"", strings.Repeat("1", 40), "refs/heads/x"}) || !strings.Contains(caps, "side-band-64k") {
+	if err != nil || len(commands) != 1 || commands[0] != (pushCommand{new: strings.Repeat("1", 40), ref: "refs/heads/x"}) || !strings.Contains(caps, "side-band-64k") {
 		t.Errorf("%v %q %v", commands, caps, err)
 	}
 }

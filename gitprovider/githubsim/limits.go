@@ -1,10 +1,14 @@
 package githubsim
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
+
+var errGraphQLQuota = errors.New("the quota of GraphQL is used up")
 
 // quota counts the calls of one token in one hour.
 type quota struct {
@@ -13,10 +17,15 @@ type quota struct {
 }
 
 // spend takes one call off a caller's quota, sets the X-RateLimit headers and
-// refuses when nothing is left.
-func (s *Server) spend(w http.ResponseWriter, who caller, free bool) error {
+// refuses when nothing is left. GraphQL has a quota of its own, and is refused
+// with status 200.
+func (s *Server) spend(w http.ResponseWriter, who caller, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	free, resource := path == "/rate_limit", "core"
+	if path == "/graphql" {
+		resource, who.bucket = "graphql", "graphql "+who.bucket
+	}
 	q := s.quotaOf(who)
 	over := q.used >= s.cfg.RateLimit
 	if !over && !free {
@@ -27,7 +36,10 @@ func (s *Server) spend(w http.ResponseWriter, who caller, free bool) error {
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(s.cfg.RateLimit-q.used))
 	h.Set("X-RateLimit-Used", strconv.Itoa(q.used))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(q.reset.Unix(), 10))
-	h.Set("X-RateLimit-Resource", "core")
+	h.Set("X-RateLimit-Resource", resource)
+	if over && resource == "graphql" {
+		return errGraphQLQuota
+	}
 	if over && !free {
 		return &apiError{status: 403, message: "API rate limit exceeded for installation.", doc: docs + "/overview/rate-limits-for-the-rest-api"}
 	}
@@ -39,6 +51,9 @@ func (s *Server) quotaOf(who caller) *quota {
 	key := who.bucket
 	if who.kind == asInstallation {
 		key = "installation " + strconv.FormatInt(who.token.inst.id, 10)
+		if strings.HasPrefix(who.bucket, "graphql ") {
+			key = "graphql " + key
+		}
 	}
 	now := s.cfg.Now()
 	q := s.used[key]

@@ -41,7 +41,7 @@ func (s *Server) wonder(p *pull) {
 		return
 	}
 	if !p.mergeable.matches(p) {
-		p.mergeable = mergeability{head: p.headSHA, base: p.repo.branch(p.baseRef), stats: p.mergeable.stats}
+		p.mergeable = mergeability{head: p.headSHA, base: p.repo.branch(p.baseRef), stats: p.mergeable.stats, owners: p.mergeable.owners}
 	}
 	if p.mergeable.asked || p.mergeable.base == "" {
 		return
@@ -90,7 +90,14 @@ func (s *Server) workOut(ctx context.Context, p *pull, head, base string) (merge
 			return m, err
 		}
 	}
-	if m.stats, err = pullNumbers(g, base, head); err != nil {
+	files, err := pullDiff(g, base, head)
+	if err != nil {
+		return m, err
+	}
+	if m.stats, err = pullNumbers(g, base, head, files); err != nil {
+		return m, err
+	}
+	if m.owners, err = g.ownersOf(base, files); err != nil {
 		return m, err
 	}
 	s.mu.Lock()
@@ -102,12 +109,8 @@ func (s *Server) workOut(ctx context.Context, p *pull, head, base string) (merge
 }
 
 // pullNumbers counts the commits, files and lines of a pull request.
-func pullNumbers(g *gitStore, base, head string) (pullStats, error) {
+func pullNumbers(g *gitStore, base, head string, files []fileChange) (pullStats, error) {
 	commits, err := g.between(base, head)
-	if err != nil {
-		return pullStats{}, err
-	}
-	files, err := pullDiff(g, base, head)
 	if err != nil {
 		return pullStats{}, err
 	}

@@ -154,6 +154,7 @@ func (s *Server) addPull(r *repo, n newPull, head, base string) (*pull, error) {
 	p := &pull{
 		id: s.newID(), number: r.number, repo: r, title: n.title, body: n.body, author: n.author, draft: n.draft, open: true,
 		created: s.now(), updated: s.now(), headRepo: n.headRepo, headRef: n.headRef, headSHA: head, baseRef: n.baseRef, baseSHA: base,
+		pushedBy: n.author,
 	}
 	r.pulls[p.number], r.open[p.number] = p, p
 	r.rendered = nil

@@ -219,7 +219,7 @@ func (s *Server) headPushed(who *account, h headMove) {
 		s.closePull(p, who)
 		return
 	}
-	p.headSHA, p.updated = h.new, s.now()
+	p.headSHA, p.pushedBy, p.updated = h.new, who, s.now()
 	if h.nothing {
 		s.closePull(p, who)
 		return

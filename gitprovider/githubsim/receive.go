@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +17,9 @@ const zeroSHA = "0000000000000000000000000000000000000000"
 // pushCommand is one line of a push: what the client wants to become of a ref.
 type pushCommand struct {
 	old, new, ref string // old and new are "" for "does not exist"
+	// merges: there are merge commits among those it brings, as far as the
+	// repository has them before the push is taken.
+	merges bool
 }
 
 // parsePush reads the command list at the start of a push and the
@@ -51,7 +55,7 @@ func parsePush(body []byte) (commands []pushCommand, capabilities string, err er
 			}
 			return sha
 		}
-		commands = append(commands, pushCommand{clean(words[0]), clean(words[1]), words[2]})
+		commands = append(commands, pushCommand{old: clean(words[0]), new: clean(words[1]), ref: words[2]})
 	}
 }
 
@@ -111,6 +115,9 @@ func (r *repo) lockPushing() (unlock func()) {
 // refusals by ref, and configuration by which git itself is to refuse what
 // only it can see.
 func (s *Server) judgePush(who caller, rp *repo, commands []pushCommand) (map[string][]string, map[string]string) {
+	for i := range commands {
+		commands[i].merges = rp.bringsMerges(commands[i])
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refusals, config := map[string][]string{}, map[string]string{}
@@ -128,6 +135,15 @@ func (s *Server) judgePush(who caller, rp *repo, commands []pushCommand) (map[st
 		}
 	}
 	return refusals, config
+}
+
+// bringsMerges reports whether a push brings merge commits that are known.
+func (r *repo) bringsMerges(c pushCommand) bool {
+	if c.old == "" || c.new == "" {
+		return false
+	}
+	fresh, err := r.git.between(c.old, c.new)
+	return err == nil && slices.ContainsFunc(fresh, func(k *commit) bool { return len(k.Parents) > 1 })
 }
 
 // refusePush answers a push in git's protocol without asking git: nothing of

@@ -118,8 +118,10 @@ func writableRef(ref string) (string, error) {
 // moveByAPI moves one ref for a caller of the REST API, under the rules of a push.
 func (c *call) moveByAPI(change refChange) error {
 	if branch, ok := strings.CutPrefix(change.ref, "refs/heads/"); ok {
+		push := pushCommand{old: change.old, new: change.new, ref: change.ref}
+		push.merges = c.repo.bringsMerges(push)
 		c.s.mu.Lock()
-		why, _ := c.s.pushViolations(c.who, c.repo, branch, pushCommand{change.old, change.new, change.ref})
+		why, _ := c.s.pushViolations(c.who, c.repo, branch, push)
 		c.s.mu.Unlock()
 		if len(why) > 0 {
 			return invalid("Repository rule violations found\n\n%s\n\n", strings.ReplaceAll(strings.Join(why, "\n\n"), classicMark, ""))

@@ -44,12 +44,21 @@ func (s *Server) userJSON(a *account) any {
 	web := s.URL() + "/" + strings.TrimSuffix(a.login, "[bot]")
 	return object{
 		"login": a.login, "id": a.id, "node_id": nodeID("U", a.id), "type": a.kind, "user_view_type": "public", "site_admin": false,
-		"avatar_url": s.URL() + "/avatars/" + url.PathEscape(a.login), "gravatar_id": "", "url": api, "html_url": web,
+		"avatar_url": s.avatar(a), "gravatar_id": "", "url": api, "html_url": web,
 		"followers_url": api + "/followers", "following_url": api + "/following{/other_user}",
 		"gists_url": api + "/gists{/gist_id}", "starred_url": api + "/starred{/owner}{/repo}",
 		"subscriptions_url": api + "/subscriptions", "organizations_url": api + "/orgs", "repos_url": api + "/repos",
 		"events_url": api + "/events{/privacy}", "received_events_url": api + "/received_events",
 	}
+}
+
+// avatar is where an account's picture is. That of an App's bot names the App
+// by its id, as on GitHub: nothing else in a commit status does.
+func (s *Server) avatar(a *account) string {
+	if a.app != 0 {
+		return fmt.Sprintf("%s/avatars/in/%d?v=4", s.URL(), a.app)
+	}
+	return s.URL() + "/avatars/" + url.PathEscape(a.login)
 }
 
 func (s *Server) orgJSON(a *account) object {
@@ -58,7 +67,7 @@ func (s *Server) orgJSON(a *account) object {
 		"login": a.login, "id": a.id, "node_id": nodeID("O", a.id), "url": api, "repos_url": api + "/repos",
 		"events_url": api + "/events", "hooks_url": api + "/hooks", "issues_url": api + "/issues",
 		"members_url": api + "/members{/member}", "public_members_url": api + "/public_members{/member}",
-		"avatar_url": s.URL() + "/avatars/" + a.login, "description": nil,
+		"avatar_url": s.avatar(a), "description": nil,
 	}
 }
 

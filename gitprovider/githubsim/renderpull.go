@@ -121,7 +121,7 @@ func (s *Server) reviewJSON(p *pull, v *review) object {
 
 func (s *Server) statusJSON(r *repo, t *status) object {
 	return object{
-		"url": s.api("/repos/%s/statuses/%s", r.fullName(), t.sha), "avatar_url": s.URL() + "/avatars/" + t.creator.login,
+		"url": s.api("/repos/%s/statuses/%s", r.fullName(), t.sha), "avatar_url": s.avatar(t.creator),
 		"id": t.id, "node_id": nodeID("SC", t.id), "state": t.state, "description": text(t.description), "target_url": text(t.target),
 		"context": t.context, "created_at": when(t.created), "updated_at": when(t.created), "creator": s.userJSON(t.creator),
 	}

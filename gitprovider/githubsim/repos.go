@@ -199,7 +199,7 @@ func (c *call) branchJSON(name, sha string) object {
 	p := c.repo.protect[name]
 	required := object{"enforcement_level": "off", "contexts": []string{}, "checks": []any{}}
 	if p != nil {
-		required = object{"enforcement_level": "everyone", "contexts": append([]string{}, p.Contexts...), "checks": checksJSON(p)}
+		required = object{"enforcement_level": "everyone", "contexts": p.contexts(), "checks": checksJSON(p)}
 	}
 	return object{
 		"name": name, "commit": object{"sha": sha, "url": api + "/commits/" + sha},

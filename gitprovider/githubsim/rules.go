@@ -30,8 +30,9 @@ type bypassActor struct {
 }
 
 // Rule is one rule of a ruleset, as the API writes it. The simulator enforces
-// creation, update, deletion, non_fast_forward, pull_request and
-// required_status_checks; others are kept and shown.
+// creation, update, deletion, non_fast_forward, required_linear_history,
+// merge_queue, pull_request and required_status_checks; others are kept and
+// shown.
 type Rule struct {
 	Type       string         `json:"type"`
 	Parameters map[string]any `json:"parameters,omitempty"`
@@ -39,10 +40,22 @@ type Rule struct {
 
 // protection is classic branch protection.
 type protection struct {
-	Contexts []string // required checks
-	Strict   bool     // a pull request must be up to date
-	Reviews  int      // approvals that a pull request needs
-	Pushers  []string // who may push without a pull request: logins, or App slugs with [bot]
+	checks  []requiredCheck
+	strict  bool // a pull request must be up to date
+	reviews reviewRule
+	linear  bool     // no merge commits
+	signed  bool     // shown, not enforced
+	locked  bool     // nobody may change the branch
+	pushers []string // who may push without a pull request: logins, or App slugs with [bot]
+}
+
+// contexts are the names of the required checks.
+func (p *protection) contexts() []string {
+	names := []string{}
+	for _, q := range p.checks {
+		names = append(names, q.context)
+	}
+	return names
 }
 
 // classicMark begins a violation of classic protection, which git is told in
@@ -107,6 +120,10 @@ func (s *Server) pushViolations(who caller, r *repo, branch string, c pushComman
 				why = append(why, "Cannot update this protected ref.")
 			case rule.Type == "pull_request" && c.new != "" && c.old != "":
 				why = append(why, "Changes must be made through a pull request.")
+			case rule.Type == "merge_queue" && c.new != "" && c.old != "":
+				why = append(why, "Changes must be made through the merge queue")
+			case rule.Type == "required_linear_history" && c.merges:
+				why = append(why, "This branch must not contain merge commits.")
 			case rule.Type == "required_status_checks" && c.new != "" && c.old != "":
 				why = append(why, s.missingChecks(r, c.new, rule.checks())...)
 			case rule.Type == "non_fast_forward":
@@ -119,11 +136,15 @@ func (s *Server) pushViolations(who caller, r *repo, branch string, c pushComman
 		switch {
 		case c.new == "":
 			why = append(why, classicMark+"Cannot delete a protected branch")
-		case p.Reviews > 0:
+		case p.locked:
+			why = append(why, classicMark+"Cannot change this locked branch")
+		case p.reviews.on:
 			why = append(why, classicMark+"Changes must be made through a pull request.")
+		case p.linear && c.merges:
+			why = append(why, classicMark+"This branch must not contain merge commits.")
 		}
 		if c.new != "" {
-			for _, missing := range s.missingChecks(r, c.new, contexts(p.Contexts)) {
+			for _, missing := range s.missingChecks(r, c.new, p.checks) {
 				why = append(why, classicMark+missing)
 			}
 		}
@@ -133,21 +154,13 @@ func (s *Server) pushViolations(who caller, r *repo, branch string, c pushComman
 
 // lets reports whether classic protection lets a caller push without a pull request.
 func (p *protection) lets(who caller) bool {
-	return who.account != nil && slices.Contains(p.Pushers, who.account.login)
+	return who.account != nil && slices.Contains(p.pushers, who.account.login)
 }
 
 // requiredCheck is a check that must be green; app 0 is any App's.
 type requiredCheck struct {
 	context string
 	app     int64
-}
-
-func contexts(names []string) []requiredCheck {
-	var out []requiredCheck
-	for _, n := range names {
-		out = append(out, requiredCheck{context: n})
-	}
-	return out
 }
 
 // checks are the checks that a required_status_checks rule names. A rule that
@@ -199,7 +212,7 @@ func (s *Server) missingChecks(r *repo, sha string, required []requiredCheck) []
 func (s *Server) checkState(r *repo, sha string, q requiredCheck) string {
 	state := ""
 	for _, t := range latestStatuses(r, sha) {
-		if t.context == q.context && q.app == 0 {
+		if t.context == q.context && (q.app == 0 || t.creator.app == q.app) {
 			state = t.state
 		}
 	}
@@ -239,47 +252,23 @@ func (s *Server) mergeViolationsFor(who caller, p *pull) (why []string) {
 			switch rule.Type {
 			case "update":
 				why = append(why, "Cannot update this protected ref.")
+			case "merge_queue":
+				why = append(why, "Changes must be made through the merge queue")
 			case "pull_request":
-				need, _ := rule.Parameters["required_approving_review_count"].(float64)
-				why = append(why, missingReviews(p, int(need))...)
+				why = append(why, p.lacksReview(rule.reviews())...)
 			case "required_status_checks":
 				why = append(why, s.missingChecks(p.repo, p.headSHA, rule.checks())...)
 			}
 		}
 	}
 	if c := p.repo.protect[p.baseRef]; c != nil && !c.lets(who) {
-		why = append(why, missingReviews(p, c.Reviews)...)
-		why = append(why, s.missingChecks(p.repo, p.headSHA, contexts(c.Contexts))...)
+		if c.locked {
+			why = append(why, "Cannot change this locked branch")
+		}
+		why = append(why, p.lacksReview(c.reviews)...)
+		why = append(why, s.missingChecks(p.repo, p.headSHA, c.checks)...)
 	}
 	return why
-}
-
-// missingReviews says how a pull request lacks approval by people who may write.
-func missingReviews(p *pull, need int) []string {
-	last := map[*account]string{}
-	for _, v := range p.reviews {
-		if v.state != "COMMENTED" && p.repo.canWrite(v.author) {
-			last[v.author] = v.state
-		}
-	}
-	have := 0
-	for _, state := range last {
-		switch state {
-		case "APPROVED":
-			have++
-		case "CHANGES_REQUESTED":
-			if need > 0 {
-				return []string{"Changes were requested by a reviewer with write access."}
-			}
-		}
-	}
-	switch {
-	case have >= need:
-		return nil
-	case need == 1:
-		return []string{"At least 1 approving review is required by reviewers with write access."}
-	}
-	return []string{fmt.Sprintf("At least %d approving reviews are required by reviewers with write access.", need)}
 }
 
 // mustBeCurrent reports whether a rule wants the pull request up to date with
@@ -298,5 +287,5 @@ func (s *Server) mustBeCurrentFor(who caller, p *pull) bool {
 		}
 	}
 	c := p.repo.protect[p.baseRef]
-	return c != nil && c.Strict && !c.lets(who)
+	return c != nil && c.strict && !c.lets(who)
 }

@@ -118,8 +118,8 @@ func (c *call) rulesForBranch() (any, error) {
 
 func checksJSON(p *protection) []any {
 	out := []any{}
-	for _, name := range p.Contexts {
-		out = append(out, object{"context": name, "app_id": nil})
+	for _, q := range p.checks {
+		out = append(out, object{"context": q.context, "app_id": positive(q.app)})
 	}
 	return out
 }
@@ -140,7 +140,7 @@ func (c *call) protection() (*protection, error) {
 func (c *call) requiredChecksJSON(p *protection) object {
 	api := c.s.api("/repos/%s/branches/%s/protection/required_status_checks", c.repo.fullName(), c.params["branch"])
 	return object{
-		"url": api, "strict": p.Strict, "contexts": append([]string{}, p.Contexts...), "contexts_url": api + "/contexts", "checks": checksJSON(p),
+		"url": api, "strict": p.strict, "contexts": p.contexts(), "contexts_url": api + "/contexts", "checks": checksJSON(p),
 	}
 }
 
@@ -151,7 +151,7 @@ func (c *call) getProtectionChecks() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(p.Contexts) == 0 {
+	if len(p.checks) == 0 {
 		return nil, &apiError{status: 404, message: "Required status checks not enabled"}
 	}
 	return c.requiredChecksJSON(p), nil
@@ -166,19 +166,20 @@ func (c *call) getProtection() (any, error) {
 	}
 	api := c.s.api("/repos/%s/branches/%s/protection", c.repo.fullName(), c.params["branch"])
 	off := object{"enabled": false}
+	flag := func(on bool) object { return object{"enabled": on} }
 	o := object{
 		"url": api, "enforce_admins": object{"url": api + "/enforce_admins", "enabled": false},
-		"required_linear_history": off, "allow_force_pushes": off, "allow_deletions": off, "block_creations": off,
-		"required_conversation_resolution": off, "lock_branch": off, "allow_fork_syncing": off,
-		"required_signatures": object{"url": api + "/required_signatures", "enabled": false},
+		"required_linear_history": flag(p.linear), "allow_force_pushes": off, "allow_deletions": off, "block_creations": off,
+		"required_conversation_resolution": flag(p.reviews.conversations), "lock_branch": flag(p.locked), "allow_fork_syncing": off,
+		"required_signatures": object{"url": api + "/required_signatures", "enabled": p.signed},
 	}
-	if len(p.Contexts) > 0 {
+	if len(p.checks) > 0 {
 		o["required_status_checks"] = c.requiredChecksJSON(p)
 	}
-	if p.Reviews > 0 {
+	if p.reviews.on {
 		o["required_pull_request_reviews"] = object{
-			"url": api + "/required_pull_request_reviews", "dismiss_stale_reviews": false, "require_code_owner_reviews": false,
-			"required_approving_review_count": p.Reviews, "require_last_push_approval": false,
+			"url": api + "/required_pull_request_reviews", "dismiss_stale_reviews": false, "require_code_owner_reviews": p.reviews.codeOwners,
+			"required_approving_review_count": p.reviews.approvals, "require_last_push_approval": p.reviews.lastPush,
 		}
 	}
 	return o, nil

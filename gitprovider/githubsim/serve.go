@@ -2,6 +2,7 @@ package githubsim
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"runtime/debug"
@@ -51,6 +52,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			path = rest
 		}
 	}
+	if asked == "/api/graphql" { // where an Enterprise Server has it
+		path = "/graphql"
+	}
 	s.withFaults(w, r, path, func(w http.ResponseWriter) {
 		if service := gitPath(path); service != nil && path == asked {
 			s.serveGit(w, r, service)
@@ -79,7 +83,9 @@ func (c *call) do(path string) (any, error) {
 	if c.who, err = c.s.authenticate(c.r); err != nil {
 		return nil, err
 	}
-	if err := c.s.spend(c.w, c.who, path == "/rate_limit"); err != nil {
+	if err := c.s.spend(c.w, c.who, path); errors.Is(err, errGraphQLQuota) {
+		return object{"errors": []any{object{"type": "RATE_LIMITED", "message": "API rate limit exceeded for installation."}}}, nil
+	} else if err != nil {
 		return nil, err
 	}
 	rt, params := c.s.find(c.r.Method, c.s.byName(path))

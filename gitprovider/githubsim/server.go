@@ -86,7 +86,7 @@ var allPermissions = map[string]string{
 // allEvents is what the App subscribes to by default.
 var allEvents = []string{
 	"check_run", "check_suite", "issue_comment", "label", "member", "pull_request", "pull_request_review",
-	"push", "repository", "repository_ruleset", "branch_protection_rule", "status",
+	"pull_request_review_thread", "push", "repository", "repository_ruleset", "branch_protection_rule", "status",
 }
 
 // actionsAppID is the real id of GitHub Actions, in whose name CI reports.
@@ -156,8 +156,9 @@ type Server struct {
 	lastID        int64
 	accounts      map[string]*account // by login in lower case
 	accountsByID  map[int64]*account
-	app           *app // ours
-	actions       *app // the simulated CI
+	app           *app           // ours
+	actions       *app           // the simulated CI
+	others        map[int64]*app // Apps that report checks, by id
 	installations map[int64]*installation
 	tokens        map[string]*token
 	used          map[string]*quota // by token
@@ -189,6 +190,7 @@ func New(cfg Config) (*Server, error) {
 		installations: map[int64]*installation{}, tokens: map[string]*token{}, used: map[string]*quota{},
 		repos: map[string]*repo{}, reposByID: map[int64]*repo{}, comments: map[int64]*comment{},
 		runs: map[int64]*checkRun{}, suites: map[int64]*suite{}, orgRules: map[string][]*ruleset{},
+		others: map[int64]*app{},
 	}
 	s.url.Store(cfg.URL)
 	if err := s.loadKey(); err != nil {
@@ -218,6 +220,30 @@ func (s *Server) makeApps() {
 		permissions: map[string]string{"actions": "write", "checks": "write", "contents": "write", "metadata": "read"},
 		events:      []string{"push", "pull_request"}, created: now,
 	}
+	s.app.bot.app, s.actions.bot.app = s.app.id, s.actions.id
+}
+
+// reporter is the App with an id that reports a check, made when it is new;
+// 0 is GitHub Actions. mu is held.
+func (s *Server) reporter(id int64) *app {
+	switch id {
+	case 0, s.actions.id:
+		return s.actions
+	case s.app.id:
+		return s.app
+	}
+	a := s.others[id]
+	if a == nil {
+		slug := fmt.Sprintf("app-%d", id)
+		a = &app{
+			id: id, slug: slug, name: fmt.Sprintf("App %d", id), owner: s.accountNamed(slug+"-makers", "Organization"),
+			bot:         s.accountNamed(slug+"[bot]", "Bot"),
+			permissions: map[string]string{"checks": "write", "metadata": "read", "statuses": "write"}, events: []string{"push"}, created: s.now(),
+		}
+		a.bot.app = id
+		s.others[id] = a
+	}
+	return a
 }
 
 // loadKey reads the App's key, or makes one.

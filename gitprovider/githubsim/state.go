@@ -19,6 +19,7 @@ type account struct {
 	id    int64
 	login string
 	kind  string // User, Organization, Bot
+	app   int64  // of a bot: the id of its App
 }
 
 // email is the address that GitHub gives an account for its commits.
@@ -127,6 +128,8 @@ type pull struct {
 	labels          []*label
 	comments        []*comment
 	reviews         []*review
+	threads         []*thread
+	pushedBy        *account // who pushed the head
 	mergeable       mergeability
 	maintainerCanPR bool
 }
@@ -149,6 +152,7 @@ type mergeability struct {
 	conflict   bool
 	behind     bool
 	stats      pullStats
+	owners     [][]string // of the changed paths that have code owners: their logins
 }
 
 // pullStats are the numbers on a pull request's page.
@@ -186,6 +190,16 @@ type review struct {
 	state     string // APPROVED, CHANGES_REQUESTED, COMMENTED, DISMISSED
 	sha       string
 	submitted time.Time
+}
+
+// thread is a conversation on a pull request's change.
+type thread struct {
+	id       int64
+	author   *account
+	body     string
+	sha      string
+	resolved bool
+	created  time.Time
 }
 
 type status struct {

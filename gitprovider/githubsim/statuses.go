@@ -18,7 +18,7 @@ func (s *Server) addStatus(r *repo, k *commit, t *status) {
 		})
 	}
 	s.emit("status", "", r, t.creator, object{
-		"id": t.id, "sha": k.SHA, "name": r.fullName(), "avatar_url": s.URL() + "/avatars/" + t.creator.login, "target_url": text(t.target),
+		"id": t.id, "sha": k.SHA, "name": r.fullName(), "avatar_url": s.avatar(t.creator), "target_url": text(t.target),
 		"context": t.context, "description": text(t.description), "state": t.state, "commit": s.commitJSON(r, k), "branches": branches,
 		"created_at": when(t.created), "updated_at": when(t.created),
 	})

@@ -11,3 +11,4 @@ fetch @octokit/openapi 23.0.2 openapi
 fetch @octokit/openapi-webhooks 12.1.0 openapi-webhooks
 fetch @octokit/webhooks-schemas 7.6.1 webhooks-schemas
 fetch @octokit/webhooks-examples 7.6.1 webhooks-examples
+fetch @octokit/graphql-schema 15.26.1 graphql-schema

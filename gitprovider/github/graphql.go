@@ -1,0 +1,189 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"signalbox/gitprovider"
+	"signalbox/queue"
+)
+
+// graphQLPath is where queries go, seen from the REST API: beside its version
+// on an Enterprise Server (/api/v3, /api/graphql), under it on github.com.
+func graphQLPath(apiURL string) string {
+	if strings.HasSuffix(apiURL, "/api/v3") {
+		return "../graphql"
+	}
+	return "graphql"
+}
+
+// isQuery reports whether a call is a query of GraphQL. It is a POST that
+// changes nothing.
+func isQuery(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/graphql") }
+
+// query asks a query of GraphQL and decodes what it gives into out. An error
+// in any part of the answer is an error: half an answer judges nothing.
+func (k *conn) query(ctx context.Context, text string, vars map[string]any, out any) error {
+	answer := struct {
+		Data   any `json:"data"`
+		Errors []struct {
+			Type    string `json:"type"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}{Data: out}
+	_, err := k.call(ctx, http.MethodPost, graphQLPath(k.c.apiURL), map[string]any{"query": text, "variables": vars}, &answer)
+	if err != nil {
+		return err
+	}
+	if len(answer.Errors) == 0 {
+		return nil
+	}
+	said := errors.New(oneLine(answer.Errors[0].Message, 300))
+	switch answer.Errors[0].Type {
+	case "NOT_FOUND":
+		return &gitprovider.Error{Kind: gitprovider.Gone, Message: "the host does not find it", Err: said}
+	case "FORBIDDEN", "INSUFFICIENT_SCOPES":
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not read it; it needs the permission pull_requests: read", Err: said}
+	default:
+		return fmt.Errorf("the host's answer to a query: %w", said)
+	}
+}
+
+// reviewed is what people said about a pull request's head.
+type reviewed struct {
+	// decision is APPROVED, CHANGES_REQUESTED or REVIEW_REQUIRED; "" where
+	// no rule that the host counts here wants reviews.
+	decision string
+	approved []string // logins of those who may write and whose last word it was
+	against  []string // of those who asked for changes
+	open     int      // conversations that are not resolved
+}
+
+// queriesTogether is how many pull requests one query is about. Each may give
+// 200 nodes; the host refuses queries that could give half a million.
+const queriesTogether = 25
+
+// connectionJSON is a page of something.
+type connectionJSON[T any] struct {
+	Nodes []T `json:"nodes"`
+	Page  struct {
+		More bool   `json:"hasNextPage"`
+		End  string `json:"endCursor"`
+	} `json:"pageInfo"`
+}
+
+type reviewedJSON struct {
+	Decision string `json:"reviewDecision"`
+	Reviews  *connectionJSON[struct {
+		State  string `json:"state"`
+		Author *struct {
+			Login string `json:"login"`
+		} `json:"author"`
+	}] `json:"latestOpinionatedReviews"`
+	Threads *connectionJSON[struct {
+		Resolved bool `json:"isResolved"`
+	}] `json:"reviewThreads"`
+}
+
+const reviewedFields = `
+fragment reviewed on PullRequest {
+  reviewDecision
+  latestOpinionatedReviews(first: 100, writersOnly: true, after: $reviews) {
+    nodes { state author { login } } pageInfo { hasNextPage endCursor }
+  }
+  reviewThreads(first: 100, after: $threads) {
+    nodes { isResolved } pageInfo { hasNextPage endCursor }
+  }
+}`
+
+// reviews reads what people said about pull requests: one query for many of
+// them, where REST takes a call for the reviews of each, one for each
+// reviewer's rights, and has no word for conversations and code owners.
+func (c *Client) reviews(ctx context.Context, k *conn, repo queue.Repo, numbers ...int64) (map[int64]reviewed, error) {
+	all := map[int64]reviewed{}
+	for len(numbers) > 0 {
+		n := min(len(numbers), queriesTogether)
+		if err := c.someReviews(ctx, k, repo, numbers[:n], "", "", all); err != nil {
+			return nil, explain(err, "read the reviews of pull requests of %s", repo)
+		}
+		numbers = numbers[n:]
+	}
+	return all, nil
+}
+
+// someReviews reads one page about some pull requests, and then, one by one,
+// what follows it.
+func (c *Client) someReviews(ctx context.Context, k *conn, repo queue.Repo, numbers []int64, reviews, threads string, all map[int64]reviewed) error {
+	var text strings.Builder
+	text.WriteString("query($owner: String!, $name: String!, $reviews: String, $threads: String) {\n  repository(owner: $owner, name: $name) {\n")
+	for _, n := range numbers {
+		fmt.Fprintf(&text, "    pr%d: pullRequest(number: %d) { ...reviewed }\n", n, n)
+	}
+	text.WriteString("  }\n}" + reviewedFields)
+	vars := map[string]any{"owner": repo.Owner, "name": repo.Name}
+	if reviews != "" {
+		vars["reviews"] = reviews
+	}
+	if threads != "" {
+		vars["threads"] = threads
+	}
+	var out struct {
+		Repository map[string]*reviewedJSON `json:"repository"`
+	}
+	if err := k.query(ctx, text.String(), vars, &out); err != nil {
+		return err
+	}
+	for _, n := range numbers {
+		page := out.Repository[fmt.Sprint("pr", n)]
+		if page == nil || page.Reviews == nil || page.Threads == nil {
+			return fmt.Errorf("the host's answer does not describe pull request %d", n)
+		}
+		all[n] = all[n].with(page)
+		if !page.Reviews.Page.More && !page.Threads.Page.More {
+			continue
+		}
+		// A list that has ended is asked for behind its end once more, which
+		// gives nothing.
+		nextReviews, nextThreads := orElse(page.Reviews.Page.End, reviews), orElse(page.Threads.Page.End, threads)
+		if nextReviews == reviews && nextThreads == threads {
+			return fmt.Errorf("the host's list of what was said about pull request %d does not go on where it says so", n)
+		}
+		if err := c.someReviews(ctx, k, repo, []int64{n}, nextReviews, nextThreads, all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// with adds a page.
+func (v reviewed) with(page *reviewedJSON) reviewed {
+	v.decision = strings.ToUpper(page.Decision)
+	for _, r := range page.Reviews.Nodes {
+		who := "a deleted user"
+		if r.Author != nil {
+			who = "@" + oneLine(r.Author.Login, 100)
+		}
+		switch strings.ToUpper(r.State) {
+		case "APPROVED":
+			v.approved = append(v.approved, who)
+		case "CHANGES_REQUESTED":
+			v.against = append(v.against, who)
+		}
+	}
+	for _, t := range page.Threads.Nodes {
+		if !t.Resolved {
+			v.open++
+		}
+	}
+	return v
+}
