@@ -155,19 +155,14 @@ func (s *Server) initRepo(ctx context.Context, r *repo, creator *account, files 
 func (s *Server) publishRepo(r *repo, who *account) {
 	s.repos[strings.ToLower(r.fullName())] = r
 	s.reposByID[r.id] = r
-	short := object{"id": r.id, "node_id": nodeID("R", r.id), "name": r.name, "full_name": r.fullName(), "private": r.private}
-	if inst := s.installationOf(r.owner); inst != nil {
-		s.emit("installation_repositories", "added", r, who, object{
-			"installation": s.installationJSON(inst), "repository_selection": "all", "repositories_added": []any{short},
-			"repositories_removed": []any{}, "requester": nil,
-		})
+	inst := s.installationOf(r.owner)
+	if inst == nil {
+		s.install(r.owner, who)
 		return
 	}
-	// The id depends on the owner alone, so that it is the same in the next run.
-	inst := &installation{id: r.owner.id + 1_000_000_000, owner: r.owner, created: s.now()}
-	s.installations[inst.id] = inst
-	s.emit("installation", "created", r, who, object{
-		"installation": s.installationJSON(inst), "repositories": []any{short},
+	s.emitAbout(inst, "installation_repositories", "added", who, object{
+		"installation": s.installationJSON(inst), "repository_selection": s.selection(inst), "repositories_added": shortRepos(r),
+		"repositories_removed": []any{}, "requester": nil,
 	})
 }
 

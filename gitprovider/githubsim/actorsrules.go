@@ -53,6 +53,7 @@ func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
 		u.source, u.sourceType = a.login, "Organization"
 		key := strings.ToLower(a.login)
 		s.orgRules[key] = append(s.orgRules[key], u)
+		s.emitOrg("repository_ruleset", "created", a, a, object{"repository_ruleset": s.fullRulesetJSON(caller{}, nil, u)})
 		return u.id, nil
 	}
 	r := s.repoNamed(in.Repo)
@@ -147,8 +148,12 @@ func (s *Server) ProtectBranch(in Protect) error {
 	if r.branch(branch) == "" {
 		return fmt.Errorf("branch %q: %w", branch, ErrUnknown)
 	}
+	old := r.protect[branch]
 	if in.Remove {
 		delete(r.protect, branch)
+		if old != nil {
+			s.emitProtection("deleted", r, old, branch)
+		}
 		return nil
 	}
 	p := &protection{strict: in.Strict, linear: in.Linear, signed: in.Signed, locked: in.Locked, reviews: reviewRule{
@@ -162,5 +167,35 @@ func (s *Server) ProtectBranch(in Protect) error {
 		p.pushers = []string{s.app.bot.login}
 	}
 	r.protect[branch] = p
+	if old == nil {
+		p.id, p.created = s.newID(), s.now()
+		s.emitProtection("created", r, p, branch)
+	} else {
+		p.id, p.created = old.id, old.created
+		s.emitProtection("edited", r, p, branch)
+	}
 	return nil
+}
+
+// emitProtection tells the App of a change of classic protection. mu is held.
+func (s *Server) emitProtection(action string, r *repo, p *protection, branch string) {
+	level := func(on bool) string { return map[bool]string{true: "everyone", false: "off"}[on] }
+	rule := object{
+		"id": p.id, "repository_id": r.id, "name": branch, "created_at": when(p.created), "updated_at": when(s.now()),
+		"pull_request_reviews_enforcement_level": level(p.reviews.on), "required_approving_review_count": p.reviews.approvals,
+		"dismiss_stale_reviews_on_push": false, "require_code_owner_review": p.reviews.codeOwners, "authorized_dismissal_actors_only": false,
+		"ignore_approvals_from_contributors": false, "require_last_push_approval": p.reviews.lastPush,
+		"required_status_checks": p.contexts(), "required_status_checks_enforcement_level": level(len(p.checks) > 0),
+		"strict_required_status_checks_policy": p.strict, "signature_requirement_enforcement_level": level(p.signed),
+		"linear_history_requirement_enforcement_level": level(p.linear), "lock_branch_enforcement_level": level(p.locked), "lock_allows_fork_sync": false,
+		"admin_enforced": false, "create_protected": false, "allow_force_pushes_enforcement_level": "off",
+		"allow_deletions_enforcement_level": "off", "merge_queue_enforcement_level": "off",
+		"required_deployments_enforcement_level": "off", "required_conversation_resolution_level": level(p.reviews.conversations),
+		"authorized_actors_only": len(p.pushers) > 0, "authorized_actor_names": append([]string{}, p.pushers...),
+	}
+	payload := object{"rule": rule}
+	if action == "edited" {
+		payload["changes"] = object{}
+	}
+	s.emit("branch_protection_rule", action, r, r.owner, payload)
 }

@@ -57,7 +57,7 @@ func (c *call) repoInstallation() (any, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	r := c.s.repoNamed(c.params["owner"] + "/" + c.params["repo"])
-	if r == nil || c.s.installationOf(r.owner) == nil {
+	if r == nil || c.s.installationOf(r.owner) == nil || r.outside {
 		return nil, notFound()
 	}
 	return c.s.installationJSON(c.s.installationOf(r.owner)), nil
@@ -88,9 +88,12 @@ func (c *call) createToken() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !inst.suspended.IsZero() {
+		return nil, &apiError{status: 403, message: "This installation has been suspended"}
+	}
 	var only map[int64]bool
 	limit := func(r *repo) error {
-		if r == nil || r.owner != inst.owner {
+		if r == nil || !inst.has(r) {
 			return invalid("There is at least one repository that does not exist or is not accessible to the parent installation.")
 		}
 		if only == nil {
@@ -119,7 +122,7 @@ func (c *call) createToken() (any, error) {
 		permissions = in.Permissions
 	}
 	t := c.s.installationToken(inst, permissions, only)
-	o := object{"token": t.secret, "expires_at": when(t.expires), "permissions": permissions, "repository_selection": "all"}
+	o := object{"token": t.secret, "expires_at": when(t.expires), "permissions": permissions, "repository_selection": c.s.selection(inst)}
 	if only != nil {
 		o["repository_selection"] = "selected"
 		repos := []any{}
@@ -143,13 +146,13 @@ func (c *call) installationRepos() (any, error) {
 	defer c.s.mu.Unlock()
 	var all []*repo
 	for _, r := range c.s.reposByID {
-		if r.owner == c.who.token.inst.owner && (c.who.token.only == nil || c.who.token.only[r.id]) {
+		if c.who.token.inst.has(r) && (c.who.token.only == nil || c.who.token.only[r.id]) {
 			all = append(all, r)
 		}
 	}
 	slices.SortFunc(all, func(a, b *repo) int { return int(a.id - b.id) })
 	items, err := paged(c, all, func(r *repo) any { return c.s.repoJSON(r) })
-	return object{"total_count": len(all), "repository_selection": "all", "repositories": items}, err
+	return object{"total_count": len(all), "repository_selection": c.s.selection(c.who.token.inst), "repositories": items}, err
 }
 
 func (c *call) meta() (any, error) {

@@ -153,7 +153,7 @@ func granted(permissions map[string]string, need string) bool {
 func (s *Server) sees(who caller, r *repo) bool {
 	switch who.kind {
 	case asInstallation:
-		return who.token.inst.owner == r.owner && (who.token.only == nil || who.token.only[r.id]) || !r.private
+		return who.token.inst.has(r) && (who.token.only == nil || who.token.only[r.id]) || !r.private
 	case asUser:
 		return r.permission(who.account) != "none"
 	default:
@@ -167,7 +167,7 @@ func (s *Server) may(who caller, r *repo, need string) bool {
 	_, level, _ := strings.Cut(need, ":")
 	switch who.kind {
 	case asInstallation:
-		installed := who.token.inst.owner == r.owner && (who.token.only == nil || who.token.only[r.id])
+		installed := who.token.inst.has(r) && (who.token.only == nil || who.token.only[r.id])
 		return granted(who.token.permissions, need) && (installed || level == "read" && !r.private)
 	case asUser:
 		return level == "read" || r.canWrite(who.account)

@@ -70,7 +70,9 @@ func (s *Server) controls() map[string]func(*http.Request) (any, error) {
 			s.SetWebhook(in.URL, in.Secret)
 			return done(nil)
 		}),
-		"POST /_control/faults": with(func(_ *http.Request, in faultsInput) (any, error) { return done(s.setFaults(in)) }),
+		"POST /_control/faults":       with(func(_ *http.Request, in faultsInput) (any, error) { return done(s.setFaults(in)) }),
+		"POST /_control/repository":   with(func(_ *http.Request, in RepoDeed) (any, error) { return done(s.changeRepo(in)) }),
+		"POST /_control/installation": with(func(_ *http.Request, in InstallationDeed) (any, error) { return done(s.changeInstallation(in)) }),
 		"GET /_control/log": func(r *http.Request) (any, error) {
 			return s.Log(r.Context(), r.URL.Query().Get("repo"), r.URL.Query().Get("branch"))
 		},
@@ -133,7 +135,7 @@ func (s *Server) describe(repo string) (any, error) {
 	defer s.mu.Unlock()
 	return object{
 		"id": r.id, "fullName": r.fullName(), "cloneUrl": s.URL() + "/" + r.fullName() + ".git", "headSha": r.branch(r.defaultBranch),
-		"installationId": s.installationOf(r.owner).id,
+		"installationId": installationID(s.installationOf(r.owner)),
 	}, nil
 }
 

@@ -78,6 +78,9 @@
 //	POST /_control/rulesets {repo | org, name?, include?, exclude?, rules: [{type, parameters}], bypass?, disabled?} → {id}
 //	POST /_control/protection {repo, branch?, checks?, apps?: {check: app id}, strict?, reviews?, codeOwners?, lastPush?,
 //	                         conversations?, linear?, locked?, signed?, appMayPush?, remove?}
+//	POST /_control/repository {repo, author, name? | owner? | defaultBranch? | delete? | installed?}
+//	                        rename, transfer, delete, take out of the installation or put in
+//	POST /_control/installation {owner, author, action: install|uninstall|suspend|unsuspend}
 //	POST /_control/token    {login} → {token}, with which git and the API can be used as that person
 //	POST /_control/webhook  {url, secret}
 //	POST /_control/faults   {next: [{method, path, action: fail|failAfter|slow|limit|drop|dropAfter, status?, times?,

@@ -69,7 +69,7 @@ func (c *call) updateRepo() (any, error) {
 		if r.branch(*in.DefaultBranch) == "" {
 			return nil, invalid("The branch %s was not found.", *in.DefaultBranch)
 		}
-		r.defaultBranch = *in.DefaultBranch
+		c.s.changeDefault(r, *in.DefaultBranch, c.who.account)
 	}
 	if in.Name != nil && *in.Name != r.name {
 		if err := c.s.rename(r, *in.Name, c.who.account); err != nil {

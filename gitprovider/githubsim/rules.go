@@ -47,6 +47,8 @@ type protection struct {
 	signed  bool     // shown, not enforced
 	locked  bool     // nobody may change the branch
 	pushers []string // who may push without a pull request: logins, or App slugs with [bot]
+	id      int64
+	created time.Time
 }
 
 // contexts are the names of the required checks.

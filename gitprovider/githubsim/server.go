@@ -87,6 +87,7 @@ var allPermissions = map[string]string{
 var allEvents = []string{
 	"check_run", "check_suite", "issue_comment", "label", "member", "pull_request", "pull_request_review",
 	"pull_request_review_thread", "push", "repository", "repository_ruleset", "branch_protection_rule", "status",
+	"workflow_run",
 }
 
 // actionsAppID is the real id of GitHub Actions, in whose name CI reports.
@@ -164,6 +165,7 @@ type Server struct {
 	used          map[string]*quota // by token
 	repos         map[string]*repo  // by "owner/name" in lower case
 	reposByID     map[int64]*repo
+	deleted       []*repo // to be closed
 	comments      map[int64]*comment
 	runs          map[int64]*checkRun
 	suites        map[int64]*suite
@@ -334,6 +336,9 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.reposByID {
+		r.git.close()
+	}
+	for _, r := range s.deleted {
 		r.git.close()
 	}
 }

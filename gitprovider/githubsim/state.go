@@ -38,11 +38,14 @@ type app struct {
 	created     time.Time
 }
 
-// installation is our App on one account; every repository of the account is in it.
+// installation is our App on one account. Every repository of the account is
+// in it that is not outside.
 type installation struct {
-	id      int64
-	owner   *account
-	created time.Time
+	id          int64
+	owner       *account
+	created     time.Time
+	suspended   time.Time // zero when it is not
+	suspendedBy *account
 }
 
 // repo is one repository.
@@ -51,6 +54,7 @@ type repo struct {
 	owner         *account
 	name          string
 	private       bool
+	outside       bool   // not in the installation on its owner
 	parent        *repo  // what it is a fork of
 	defaultBranch string // written with pushing and mu held, as refs are
 	created       time.Time

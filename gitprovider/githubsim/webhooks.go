@@ -293,31 +293,55 @@ func (d *dispatcher) idle() bool {
 	return len(d.queue) == 0 && d.busy == 0
 }
 
-// emit sends an event about a repository if the App is installed there and
-// subscribes to it. mu is held; payload must hold nothing that changes later.
+// emit sends an event about a repository if the App is installed there. mu is
+// held; payload must hold nothing that changes later.
 func (s *Server) emit(event, action string, r *repo, sender *account, payload object) {
 	inst := s.installationOf(r.owner)
-	if inst == nil || !(slices.Contains(s.app.events, event) || strings.HasPrefix(event, "installation")) {
+	if inst == nil || r.outside {
+		return
+	}
+	payload["repository"] = s.repoJSON(r)
+	payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
+	s.send(inst, event, action, r, sender, payload)
+}
+
+// emitOrg sends an event about an organisation, not one of its repositories,
+// if the App is installed there. mu is held.
+func (s *Server) emitOrg(event, action string, org, sender *account, payload object) {
+	inst := s.installationOf(org)
+	if inst == nil {
+		return
+	}
+	payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
+	payload["organization"] = s.orgJSON(org)
+	s.send(inst, event, action, nil, sender, payload)
+}
+
+// emitAbout sends an event about an installation, whose payload has it. mu is
+// held.
+func (s *Server) emitAbout(inst *installation, event, action string, sender *account, payload object) {
+	s.send(inst, event, action, nil, sender, payload)
+}
+
+// send queues an event for the App if it subscribes to it. One that is
+// suspended hears of its installation only. mu is held.
+func (s *Server) send(inst *installation, event, action string, r *repo, sender *account, payload object) {
+	ownNews := strings.HasPrefix(event, "installation")
+	if !ownNews && (!slices.Contains(s.app.events, event) || !inst.suspended.IsZero()) {
 		return
 	}
 	if action != "" {
 		payload["action"] = action
 	}
-	// What happens to an installation is told to the App, not about a repository.
-	about := !strings.HasPrefix(event, "installation")
-	if about {
-		payload["repository"] = s.repoJSON(r)
-	}
 	payload["sender"] = s.userJSON(sender)
-	if payload["installation"] == nil {
-		payload["installation"] = object{"id": inst.id, "node_id": nodeID("MDIzOkludGVncmF0aW9uSW5zdGFsbGF0aW9u", inst.id)}
+	v := &delivery{guid: uuid.NewString(), event: event, action: action, payload: payload, installationID: inst.id}
+	if r != nil {
+		v.repositoryID = r.id
+		if r.owner.kind == "Organization" {
+			payload["organization"] = s.orgJSON(r.owner)
+		}
 	}
-	if about && r.owner.kind == "Organization" {
-		payload["organization"] = s.orgJSON(r.owner)
-	}
-	s.hooks.add(&delivery{
-		guid: uuid.NewString(), event: event, action: action, payload: payload, installationID: inst.id, repositoryID: r.id,
-	})
+	s.hooks.add(v)
 }
 
 // emitPing sends the event by which GitHub tries a webhook. mu is held.
@@ -331,6 +355,15 @@ func (s *Server) emitPing() {
 	}})
 }
 
+// installationID is the number of an installation, 0 for none.
+func installationID(i *installation) int64 {
+	if i == nil {
+		return 0
+	}
+	return i.id
+}
+
+// installationOf is the App's installation on an account. mu is held.
 func (s *Server) installationOf(owner *account) *installation {
 	for _, i := range s.installations {
 		if i.owner == owner {

@@ -12,6 +12,7 @@ type workflowRun struct {
 	id      int64
 	pull    *pull
 	sha     string
+	head    *commit // that sha, when it is one
 	event   string
 	status  string
 	created time.Time
@@ -41,6 +42,10 @@ func (s *Server) SetWorkflowRun(_ context.Context, in WorkflowRun) (int64, error
 		return 0, fmt.Errorf("a workflow run's status is one of %q, not %q", workflowStatuses, status)
 	}
 	s.mu.Lock()
+	sha := orElse(in.HeadSHA, p.headSHA)
+	s.mu.Unlock()
+	known, unknown := p.repo.git.commit(sha)
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	run := p.repo.workflowRuns[in.ID]
 	if run == nil {
@@ -53,8 +58,14 @@ func (s *Server) SetWorkflowRun(_ context.Context, in WorkflowRun) (int64, error
 		}
 		p.repo.workflowRuns[run.id] = run
 	}
-	run.sha, run.event = orElse(in.HeadSHA, p.headSHA), orElse(in.Event, "pull_request")
+	run.sha, run.event, run.head = sha, orElse(in.Event, "pull_request"), nil
+	if unknown == nil {
+		run.head = known
+	}
 	run.status, run.updated = status, s.now()
+	if run.head != nil && slices.Contains([]string{"requested", "in_progress", "completed"}, status) {
+		s.emit("workflow_run", status, p.repo, p.author, object{"workflow_run": s.workflowRunJSON(run), "workflow": s.workflowJSON(run)})
+	}
 	return run.id, nil
 }
 
@@ -90,6 +101,10 @@ func (s *Server) workflowRunJSON(run *workflowRun) object {
 			"head": side(p.headRef, p.headSHA), "base": side(p.baseRef, p.baseSHA),
 		})
 	}
+	var head any
+	if run.head != nil {
+		head = headCommitJSON(run.head)
+	}
 	var conclusion any
 	if run.status == "completed" {
 		conclusion = "success"
@@ -103,6 +118,30 @@ func (s *Server) workflowRunJSON(run *workflowRun) object {
 		"referenced_workflows": []any{}, "previous_attempt_url": nil,
 		"jobs_url": api + "/jobs", "logs_url": api + "/logs", "check_suite_url": s.api("/repos/%s/check-suites/%d", r.fullName(), run.id),
 		"artifacts_url": api + "/artifacts", "cancel_url": api + "/cancel", "rerun_url": api + "/rerun", "workflow_url": workflow,
-		"head_commit": nil, "repository": s.repoJSON(r), "head_repository": s.repoJSON(p.headRepo),
+		"head_commit": head, "repository": s.briefRepo(r), "head_repository": s.briefRepo(p.headRepo),
+	}
+}
+
+// briefRepo is a repository as a workflow run shows it: without its settings
+// and numbers. mu is held.
+func (s *Server) briefRepo(r *repo) object {
+	all, brief := s.repoObject(r), object{}
+	for _, name := range []string{"id", "node_id", "name", "full_name", "private", "owner", "html_url", "description", "fork", "url"} {
+		brief[name] = all[name]
+	}
+	for name := range repoLinks {
+		brief[name] = all[name]
+	}
+	return brief
+}
+
+// workflowJSON is the workflow of a run.
+func (s *Server) workflowJSON(run *workflowRun) object {
+	r := run.pull.repo
+	web := s.URL() + "/" + r.fullName()
+	return object{
+		"id": r.id, "node_id": nodeID("W", r.id), "name": "CI", "path": ".github/workflows/ci.yml", "state": "active",
+		"created_at": when(r.created), "updated_at": when(r.created), "url": s.api("/repos/%s/actions/workflows/%d", r.fullName(), r.id),
+		"html_url": web + "/blob/main/.github/workflows/ci.yml", "badge_url": web + "/workflows/CI/badge.svg",
 	}
 }

@@ -98,7 +98,7 @@ func Webhook(event string, payload []byte) error {
 // GitHub sends what the schemas, which are a little older, do not know: the
 // event repository_ruleset in lists of events (neither), and the fields of
 // newFields (the community's).
-var newFields = []string{"client_id", "user_view_type", "verified_at"}
+var newFields = []string{"client_id", "lock_allows_fork_sync", "lock_branch_enforcement_level", "user_view_type", "verified_at"}
 
 func withoutNewEvent(m map[string]any) {
 	if names, ok := m["events"].([]any); ok {
@@ -109,6 +109,9 @@ func withoutNewEvent(m map[string]any) {
 func withoutNewFields(m map[string]any) {
 	for _, name := range newFields {
 		delete(m, name)
+	}
+	if from, ok := m["from"].(map[string]any); ok {
+		delete(from, "organization") // of a repository that was transferred
 	}
 }
 
