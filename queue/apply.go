@@ -25,7 +25,7 @@ func (d *decision) apply(r Received) {
 	case MergeabilitySeen:
 		d.mergeabilitySeen(f)
 	case DirectSeen:
-		if e := d.s.ByPR(f.PR); e != nil && e.Active() && f.Head == e.BoundHead {
+		if e := d.byPR(f.PR); e != nil && e.Active() && f.Head == e.BoundHead {
 			e.Direct = f.Target
 		}
 	case PullRequestDoubted:
@@ -75,7 +75,7 @@ func (d *decision) landingNow() *Landing {
 }
 
 func (d *decision) pullRequestSeen(f PullRequestSeen) {
-	if e := d.s.ByPR(f.Number); e != nil && e.Active() {
+	if e := d.byPR(f.Number); e != nil && e.Active() {
 		d.see(e, f)
 	}
 }
@@ -113,7 +113,7 @@ func samePullRequest(a, b PullRequest) bool {
 }
 
 func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
-	e := d.s.ByPR(f.PR)
+	e := d.byPR(f.PR)
 	if e == nil || !e.Active() {
 		return
 	}
@@ -137,7 +137,7 @@ func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
 }
 
 func (d *decision) refreshEnded(f RefreshEnded) {
-	e := d.s.ByPR(f.PR)
+	e := d.byPR(f.PR)
 	if e == nil || !e.Active() {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // time of asking is kept, and only an answer or a deadline ends it.
 func (d *decision) ask() {
 	d.askTarget()
-	for _, e := range d.s.sorted((*Entry).Active) {
+	for _, e := range d.sorted((*Entry).Active) {
 		d.askPullRequest(e)
 	}
 	d.askAll()

@@ -165,6 +165,7 @@ func (d *decision) split(g *Group) {
 
 // giveBack sends the members of a part to the front of the pending entries.
 func (d *decision) giveBack(g *Group, message string) {
+	d.orderChanged()
 	b := d.bisection(g)
 	members, run := d.s.members(g), g.Run
 	d.wait(g, BisectionPassed, message, Actor{}, run)

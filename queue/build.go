@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,7 +24,7 @@ func (d *decision) startGroup() bool {
 	if d.freeSlots() <= 0 {
 		return false
 	}
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if g.Run == "" && g.Proof == 0 && !g.Direct && d.startable(g) {
 			d.start(g)
 			return true
@@ -54,7 +55,7 @@ func (d *decision) targetKnown() bool {
 // formed group waits for.
 func (d *decision) freeSlots() int64 {
 	free := d.s.Queue.Concurrency
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if r := d.s.run(g); r != nil && r.State.Live() {
 			free--
 		}
@@ -65,18 +66,16 @@ func (d *decision) freeSlots() int64 {
 // startable reports whether a waiting group can begin: its pause is over, and
 // what it is tested on top of is built, or is built in this same decision.
 func (d *decision) startable(g *Group) bool {
-	return d.due(g.NotBefore) && d.built(d.ahead(g))
+	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !d.built(a) })
 }
 
-// built reports whether a run can begin on top of groups now.
-func (d *decision) built(ahead []*Group) bool {
-	for _, a := range ahead {
-		r := d.s.run(a)
-		if r == nil && a.Proof == 0 && !a.Direct || r != nil && r.State == Building && !d.asked(r) {
-			return false
-		}
+// built reports whether the branch of a group is, or is built in this same decision.
+func (d *decision) built(g *Group) bool {
+	r := d.s.run(g)
+	if r == nil {
+		return g.Proof != 0 || g.Direct
 	}
-	return true
+	return r.State != Building || d.asked(r)
 }
 
 // asked reports whether a run's build is asked for in this very decision.

@@ -36,10 +36,8 @@ type decision struct {
 	gone    []GroupID
 	answers map[int64]Answer
 	wake    time.Time
-	// lanes remembers who is ahead of whom until the line changes.
-	lanes map[GroupID][]*Group
-	// near is the newest index of free entries by target.
-	near *neighbours
+
+	known // what has been looked up already
 }
 
 func begin(s *Snapshot, now time.Time) *decision {
@@ -172,36 +170,44 @@ func (d *decision) plan() Plan {
 		})
 	}
 	p := Plan{Queue: s.Queue, Line: s.Line, Parts: s.Parts, Gone: d.gone, Moves: d.moves, Answers: d.answers, Wake: d.wake}
-	for _, id := range slices.Sorted(maps.Keys(s.Entries)) {
-		if e := s.Entries[id]; d.changedEntry(e) {
-			p.Entries = append(p.Entries, *e)
-		}
+	for _, e := range changed(s.Entries, d.before.Entries, (*Entry).same) {
+		d.countChange(e)
+		p.Entries = append(p.Entries, *e)
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.Groups)) {
-		if g := s.Groups[id]; !reflect.DeepEqual(g, d.before.Groups[id]) {
-			p.Groups = append(p.Groups, *g)
-		}
+	for _, g := range changed(s.Groups, d.before.Groups, func(g, was *Group) bool { return reflect.DeepEqual(g, was) }) {
+		p.Groups = append(p.Groups, *g)
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.Runs)) {
-		if r := s.Runs[id]; !reflect.DeepEqual(r, d.before.Runs[id]) {
-			p.Runs = append(p.Runs, *r)
-		}
+	for _, r := range changed(s.Runs, d.before.Runs, func(r, was *Run) bool { return reflect.DeepEqual(r, was) }) {
+		p.Runs = append(p.Runs, *r)
 	}
 	p.Actions = d.actions
 	return p
 }
 
-// changedEntry counts the change and has people told when it is one they see.
-func (d *decision) changedEntry(e *Entry) bool {
-	was := d.before.Entries[e.ID]
-	if was != nil && reflect.DeepEqual(e, was) {
-		return false
+// changed lists what is new or is not the same as it was, by id.
+func changed[K cmp.Ordered, V any](is, was map[K]*V, same func(v, was *V) bool) []*V {
+	var ids []K
+	for id, v := range is {
+		if old := was[id]; old == nil || !same(v, old) {
+			ids = append(ids, id)
+		}
 	}
+	slices.Sort(ids)
+	list := make([]*V, len(ids))
+	for i, id := range ids {
+		list[i] = is[id]
+	}
+	return list
+}
+
+// countChange counts the change of an entry and has people told when it is one
+// they see.
+func (d *decision) countChange(e *Entry) {
+	was := d.before.Entries[e.ID]
 	e.Version++
 	if was == nil || d.visible(d.before, was) != d.visible(d.s, e) {
 		d.actions = append(d.actions, SyncPR{Queue: d.s.Queue.ID, Entry: e.ID, PR: e.Number, Version: e.Version})
 	}
-	return true
 }
 
 // seen is what the texts on a pull request depend on.
@@ -252,9 +258,10 @@ func (s *Snapshot) clone() *Snapshot {
 	c := *s
 	c.Line, c.Parts = slices.Clone(s.Line), slices.Clone(s.Parts)
 	c.Entries = make(map[EntryID]*Entry, len(s.Entries))
+	copies := make([]Entry, 0, len(s.Entries)) // one allocation for all
 	for id, e := range s.Entries {
-		copied := *e
-		c.Entries[id] = &copied
+		copies = append(copies, *e)
+		c.Entries[id] = &copies[len(copies)-1]
 	}
 	c.Groups = make(map[GroupID]*Group, len(s.Groups))
 	for id, g := range s.Groups {

@@ -13,10 +13,10 @@ func (d *decision) direct() *Entry {
 		return nil
 	}
 	var before crowd
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		d.join(&before, d.s.members(g)...)
 	}
-	for _, e := range d.s.sorted((*Entry).Free) {
+	for _, e := range d.sorted((*Entry).Free) {
 		if e.Direct == q.Target.Commit && e.Direct != "" && !d.meets(&before, e) && !d.conflictUndecided(e) {
 			return e
 		}

@@ -63,11 +63,35 @@ type Entry struct {
 	Version int64 // grows with every change; late renderings of an older one lose
 }
 
+// same reports whether nothing of two entries differs. Every decision asks it of
+// every entry of its window, so it is written out; a test holds it to the fields.
+func (e *Entry) same(o *Entry) bool {
+	return e.ID == o.ID && e.Submission == o.Submission && e.State == o.State && e.Reason == o.Reason && e.Message == o.Message &&
+		e.BoundHead == o.BoundHead && e.PullRequest.same(&o.PullRequest) &&
+		e.Mergeability == o.Mergeability && e.MergeabilityWhy == o.MergeabilityWhy && e.MergeabilityFor == o.MergeabilityFor &&
+		e.Doubted == o.Doubted && e.RefreshAsked.Equal(o.RefreshAsked) && e.RefreshAfter.Equal(o.RefreshAfter) && e.RefreshTries == o.RefreshTries &&
+		e.SubmittedBy == o.SubmittedBy && e.Via == o.Via && e.Priority == o.Priority && e.PriorityGiven == o.PriorityGiven &&
+		e.NoBatch == o.NoBatch && e.Forced == o.Forced &&
+		e.SubmittedAt.Equal(o.SubmittedAt) && e.AdmittedAt.Equal(o.AdmittedAt) && e.StateChangedAt.Equal(o.StateChangedAt) &&
+		e.Group == o.Group && e.Cancel.same(o.Cancel) && e.Restart.same(o.Restart) && e.Removed == o.Removed &&
+		e.ConflictsWith == o.ConflictsWith && e.Direct == o.Direct && e.Alone == o.Alone &&
+		e.Targets == o.Targets && e.BoundTargets == o.BoundTargets && e.Returned == o.Returned &&
+		e.VerifiedBy == o.VerifiedBy && e.LandedCommit == o.LandedCommit && e.Version == o.Version
+}
+
 // Wish is something a person or a program asked for.
 type Wish struct {
 	By  Actor     `json:"by"`
 	Via Via       `json:"via"`
 	At  time.Time `json:"at"`
+}
+
+// same reports whether two wishes are one, or both none.
+func (w *Wish) same(o *Wish) bool {
+	if w == nil || o == nil {
+		return w == o
+	}
+	return w.By == o.By && w.Via == o.Via && w.At.Equal(o.At)
 }
 
 // Active reports whether the present submission has not ended.

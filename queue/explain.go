@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,7 +73,7 @@ func (d *decision) estimate(e *Entry, g *Group, position int64) time.Time {
 		return d.now.Add(usual * time.Duration(min((position-1)/perRound+1, 1000)))
 	}
 	at := d.now
-	for _, a := range append(d.ahead(g), g) {
+	for _, a := range slices.Concat(d.ahead(g), []*Group{g}) {
 		if left := d.now.Add(usual); d.state(a) == Pending {
 			at = later(at, left)
 		} else if r := d.s.run(a); r != nil && r.State == RunTesting {
@@ -275,7 +276,7 @@ func (d *decision) slotIsFree(e *Entry) (string, time.Time) {
 // whose place the store has counted, that count is used.
 func (d *decision) position(e *Entry) int64 {
 	var place int64
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		for _, id := range g.Members {
 			place++
 			if id == e.ID {
@@ -289,7 +290,7 @@ func (d *decision) position(e *Entry) int64 {
 	if counted, ok := d.s.FreeAhead[e.ID]; ok {
 		return place + counted + 1
 	}
-	for _, other := range d.s.sorted((*Entry).Free) {
+	for _, other := range d.sorted((*Entry).Free) {
 		place++
 		if other.ID == e.ID {
 			return place

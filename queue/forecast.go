@@ -10,7 +10,7 @@ package queue
 func Ahead(s *Snapshot) map[GroupID][]GroupID {
 	d := &decision{s: s, before: s}
 	all := map[GroupID][]GroupID{}
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		for _, a := range d.ahead(g) {
 			all[g.ID] = append(all[g.ID], a.ID)
 		}
@@ -23,7 +23,7 @@ func Ahead(s *Snapshot) map[GroupID][]GroupID {
 // first most of them. Entries that wait for one they conflict with are in none.
 func Forecast(s *Snapshot, most int) [][]EntryID {
 	d := &decision{s: s, before: s}
-	free := s.sorted(func(e *Entry) bool {
+	free := d.sorted(func(e *Entry) bool {
 		other := s.Entries[e.ConflictsWith]
 		return e.Free() && (other == nil || !other.Active())
 	})

@@ -1,5 +1,7 @@
 package queue
 
+import "slices"
+
 // form chooses the members of the next group from the free entries in their
 // order, nil when none can go now. A batch that waits for more entries holds
 // up those that it overlaps, and only those. So does an entry behind a group
@@ -7,11 +9,9 @@ package queue
 // lasts everybody else would follow it there, out of reach of priorities and
 // batches. Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
-	free := d.s.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
-	var waiting, line crowd
-	for _, g := range d.s.line() {
-		d.join(&line, d.s.members(g)...)
-	}
+	free := d.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
+	var waiting crowd
+	unbuilt := d.unbuilt()
 	for i, e := range free {
 		if d.meets(&waiting, e) {
 			d.join(&waiting, e)
@@ -21,7 +21,7 @@ func (d *decision) form() []*Entry {
 		if d.batched(e) {
 			batch, closed = d.batch(free[i:])
 		}
-		if d.meets(&line, batch...) && !d.built(d.aheadOf(batch)) {
+		if d.meets(unbuilt, batch...) {
 			d.join(&waiting, batch...)
 			continue
 		}
@@ -32,6 +32,21 @@ func (d *decision) form() []*Entry {
 		d.join(&waiting, batch...)
 	}
 	return nil
+}
+
+// unbuilt are the entries of the line on top of which no run can begin now: of
+// groups whose branch is not built, and of those that such a group is ahead of.
+func (d *decision) unbuilt() *crowd {
+	var c crowd
+	holdsUp := map[GroupID]bool{}
+	for _, g := range d.line() {
+		waits := func(a *Group) bool { return holdsUp[a.ID] }
+		if !d.built(g) || slices.ContainsFunc(d.ahead(g), waits) {
+			holdsUp[g.ID] = true
+			d.join(&c, d.s.members(g)...)
+		}
+	}
+	return &c
 }
 
 // batched reports whether an entry may be tested together with others.

@@ -13,7 +13,7 @@ func (d *decision) proofs() bool {
 	if !d.s.Queue.CanOptimisticallyMerge {
 		return false
 	}
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		r := d.s.run(g)
 		if r == nil || r.State != RunPassed || d.state(g) != TestsPassed {
 			continue
@@ -41,7 +41,7 @@ func (d *decision) prove(g, by *Group, r *Run) {
 // holds decides the first failure that nothing can explain away any more: one
 // entry fails, several are bisected.
 func (d *decision) holds() bool {
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if d.groupLands(g.ID) || d.state(g) != PendingFailure || len(d.ahead(g)) > 0 {
 			continue
 		}

@@ -55,7 +55,7 @@ func (d *decision) landAgain() bool {
 func (d *decision) landable() []*Group {
 	var groups []*Group
 	whole := 0 // how many of them can land: up to the last with a run of its own
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if g.Direct && len(groups) == 0 && len(d.ahead(g)) == 0 && d.due(g.NotBefore) {
 			return []*Group{g}
 		}
@@ -186,6 +186,7 @@ func (d *decision) merged(step LandedStep, f LandingEnded) {
 	q.Landed = append(q.Landed[:len(q.Landed):len(q.Landed)], Landed{
 		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: step.Commit, Tree: step.Tree,
 	})
+	d.known.landed = nil
 	e.LandedCommit = step.Commit
 	why := MergedByQueue
 	if d.isDirect(e) {

@@ -1,29 +1,85 @@
 package queue
 
-// allLanes finds for every group of the line who is ahead of it, in one walk
-// from the front. It keeps, for each target, the last group that has it: whoever
-// had it before is ahead of that one, and so of all that follow.
-func (d *decision) allLanes() map[GroupID][]*Group {
-	line := d.s.line()
-	lanes := make(map[GroupID][]*Group, len(line))
-	if d.s.Queue.Mode == Single {
-		for i, g := range line {
-			lanes[g.ID] = line[:i:i]
-		}
-		return lanes
-	}
-	w := walk{last: map[uint64]int{}, ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line))}
-	for i, g := range line {
-		for _, e := range d.s.members(g) {
-			w.sets[i] = append(w.sets[i], d.targetsOf(e))
-		}
-		w.step(i)
-		lanes[g.ID] = w.ahead[i].of(line)
-	}
-	return lanes
+import "slices"
+
+// lineup is the line as decisions ask about it: who stands where, what chains of
+// them are made of, and who is ahead of whom.
+type lineup struct {
+	groups []*Group
+	place  map[GroupID]int
+	own    [][]Step   // the changes of each group
+	ahead  [][]*Group // who is ahead of each, in line order
+	// exact has the runs that were found to test exactly what would land. They
+	// stay so while the line and the target's epoch do: what lands leaves the line.
+	exact map[GroupID]RunID
 }
 
-// walk is how far allLanes has come.
+// lineup is that of the line as it is.
+func (d *decision) lineup() *lineup {
+	if d.known.lineup == nil {
+		d.known.lineup = d.lineUp()
+	}
+	return d.known.lineup
+}
+
+// lineChanged forgets how the line was: a group came or went, or has other
+// members.
+func (d *decision) lineChanged() { d.known.lineup = nil }
+
+// line is the groups of the main line in order, not to be changed.
+func (d *decision) line() []*Group { return d.lineup().groups }
+
+// ahead are the groups of the line that come before g and that it must be
+// tested on top of, in line order: those it overlaps, those they overlap, and
+// so on. The list is not to be changed.
+func (d *decision) ahead(g *Group) []*Group {
+	l := d.lineup()
+	if at, inLine := l.place[g.ID]; inLine {
+		return l.ahead[at]
+	}
+	return nil
+}
+
+// behind are the groups of the line that must be tested on top of g, in line order.
+func (d *decision) behind(g *Group) []*Group {
+	l := d.lineup()
+	at, inLine := l.place[g.ID]
+	if !inLine {
+		return nil
+	}
+	var behind []*Group
+	for i := at + 1; i < len(l.groups); i++ {
+		if slices.Contains(l.ahead[i], g) {
+			behind = append(behind, l.groups[i])
+		}
+	}
+	return behind
+}
+
+// lineUp finds for every group of the line who is ahead of it, in one walk
+// from the front.
+func (d *decision) lineUp() *lineup {
+	groups := d.s.groups(d.s.Line)
+	l := &lineup{
+		groups: groups, place: make(map[GroupID]int, len(groups)), own: make([][]Step, len(groups)),
+		ahead: make([][]*Group, len(groups)), exact: map[GroupID]RunID{},
+	}
+	for i, g := range groups {
+		l.place[g.ID] = i
+		l.own[i] = d.steps(g)
+		l.ahead[i] = groups[:i:i]
+	}
+	if d.s.Queue.Mode == Parallel {
+		for i, places := range d.walk(groups) {
+			l.ahead[i] = places.of(groups)
+		}
+	}
+	return l
+}
+
+// walk is how far a walk along the line has come. It keeps, for each target, the
+// last group that has it: whoever had it before is ahead of that one, and so of
+// all that follow.
 type walk struct {
 	last  map[uint64]int // the last place with a target, of indexed sets
 	wide  []int          // the places with a set that is everything or too large to index
@@ -31,14 +87,33 @@ type walk struct {
 	sets  [][]TargetSet
 }
 
+func (d *decision) walk(line []*Group) []places {
+	w := walk{ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line))}
+	targets := 0
+	for i, g := range line {
+		for _, id := range g.Members {
+			s := d.targetsOf(d.s.Entries[id])
+			w.sets[i] = append(w.sets[i], s)
+			if s.indexed() {
+				targets += len(s.Hashes)
+			}
+		}
+	}
+	w.last = make(map[uint64]int, targets)
+	for i := range line {
+		w.step(i)
+	}
+	return w.ahead
+}
+
 // step finds what is ahead of the group at place i, and adds it to the index.
 func (w *walk) step(i int) {
 	w.ahead[i] = make(places, i/64+1)
 	wide := false
 	for _, s := range w.sets[i] {
-		if s.All || len(s.Hashes) > indexedTargets {
+		if !s.indexed() {
 			wide = true
-			w.compare(i, s, nil)
+			w.compareAll(i, s)
 			continue
 		}
 		for _, h := range s.Hashes {
@@ -46,10 +121,12 @@ func (w *walk) step(i int) {
 				w.put(i, p)
 			}
 		}
-		w.compare(i, s, w.wide)
+		for _, p := range w.wide {
+			w.compare(i, p, s)
+		}
 	}
 	for _, s := range w.sets[i] {
-		if !s.All && len(s.Hashes) <= indexedTargets {
+		if s.indexed() {
 			for _, h := range s.Hashes {
 				w.last[h] = i
 			}
@@ -60,28 +137,16 @@ func (w *walk) step(i int) {
 	}
 }
 
-// compare looks for overlaps with some places one by one; nil are all so far.
-func (w *walk) compare(i int, s TargetSet, some []int) {
-	if some == nil && (s.All || len(s.Hashes) > indexedTargets) {
-		for p := i - 1; p >= 0; p-- {
-			w.compareOne(i, p, s)
-		}
-		return
-	}
-	for _, p := range some {
-		w.compareOne(i, p, s)
+// compareAll looks for overlaps with everybody before, one by one.
+func (w *walk) compareAll(i int, s TargetSet) {
+	for p := i - 1; p >= 0; p-- {
+		w.compare(i, p, s)
 	}
 }
 
-func (w *walk) compareOne(i, p int, s TargetSet) {
-	if w.ahead[i].has(p) {
-		return
-	}
-	for _, o := range w.sets[p] {
-		if s.Overlaps(o) {
-			w.put(i, p)
-			return
-		}
+func (w *walk) compare(i, p int, s TargetSet) {
+	if !w.ahead[i].has(p) && slices.ContainsFunc(w.sets[p], s.Overlaps) {
+		w.put(i, p)
 	}
 }
 
@@ -103,8 +168,8 @@ func (p places) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
 
 func (p places) of(line []*Group) []*Group {
 	var groups []*Group
-	for i := range line {
-		if i/64 < len(p) && p.has(i) {
+	for i := range line[:min(len(line), 64*len(p))] {
+		if p.has(i) {
 			groups = append(groups, line[i])
 		}
 	}

@@ -26,14 +26,40 @@ func TestTheIndexFindsWhatPairsFind(t *testing.T) {
 			s.Line = append(s.Line, g.ID)
 		}
 		d := begin(s, time.Time{})
-		for i, g := range s.line() {
-			want := d.lane(g, s.line()[:i], true)
+		line := s.groups(s.Line)
+		for i, g := range line {
+			want := d.lane(g, backwards(line[:i]))
 			slices.Reverse(want)
 			if got := d.ahead(g); !slices.Equal(got, want) {
 				t.Fatalf("%d groups are ahead of group %d, want %d", len(got), g.ID, len(want))
 			}
+			want = d.lane(g, line[i+1:])
+			if got := d.behind(g); !slices.Equal(got, want) {
+				t.Fatalf("%d groups are behind group %d, want %d", len(got), g.ID, len(want))
+			}
 		}
 	}
+}
+
+// lane walks away from g and collects what overlaps g or anything collected.
+func (d *decision) lane(g *Group, groups []*Group) []*Group {
+	var lane []*Group
+	entries := d.s.members(g)
+	for _, other := range groups {
+		members := d.s.members(other)
+		if slices.ContainsFunc(members, func(m *Entry) bool {
+			return slices.ContainsFunc(entries, func(e *Entry) bool { return d.targetsOf(e).Overlaps(d.targetsOf(m)) })
+		}) {
+			lane, entries = append(lane, other), append(entries, members...)
+		}
+	}
+	return lane
+}
+
+func backwards(line []*Group) []*Group {
+	line = slices.Clone(line)
+	slices.Reverse(line)
+	return line
 }
 
 // The index of free entries finds the same batch as asking every pair does.
@@ -48,7 +74,7 @@ func TestNeighboursFindWhatPairsFind(t *testing.T) {
 			s.Entries[e.ID] = e
 		}
 		d := begin(s, time.Time{})
-		free := s.sorted((*Entry).Free)
+		free := d.sorted((*Entry).Free)
 		for i := range free {
 			want := free[i : i+1 : i+1]
 			for _, e := range free[i+1:] {

@@ -10,17 +10,18 @@ import (
 // that a person wants restarted. An entry in the landing in flight stays until
 // the result is known.
 func (d *decision) leave() bool {
-	changed := false
-	for _, e := range d.s.sorted((*Entry).Active) {
-		if d.isLanding(e) {
-			continue
+	leavers := d.sorted(func(e *Entry) bool {
+		if !e.Active() || d.isLanding(e) {
+			return false
 		}
-		if l, leaves := d.leaving(e); leaves {
-			d.end(e, l)
-			changed = true
-		}
+		_, leaves := d.leaving(e)
+		return leaves
+	})
+	for _, e := range leavers {
+		l, _ := d.leaving(e)
+		d.end(e, l)
 	}
-	return d.restarts() || changed
+	return d.restarts() || len(leavers) > 0
 }
 
 // ending is how a submission ends.
@@ -154,7 +155,7 @@ func (d *decision) wait(g *Group, why Reason, message string, by Actor, run RunI
 // restarts performs the restarts that people asked for. A wish whose moment
 // has passed is dropped.
 func (d *decision) restarts() bool {
-	for _, e := range d.s.sorted(func(e *Entry) bool { return e.Restart != nil }) {
+	for _, e := range d.sorted(func(e *Entry) bool { return e.Restart != nil }) {
 		if d.isLanding(e) {
 			continue
 		}

@@ -15,15 +15,20 @@ type occurrence struct{ place, before int }
 
 // neighbours is the index of free entries, made anew when it misses one.
 func (d *decision) neighbours(free []*Entry) *neighbours {
-	if n := d.near; n != nil && n.knows(free) {
+	if n := d.known.near; n != nil && n.knows(free) {
 		return n
 	}
-	n := &neighbours{place: make(map[EntryID]int, len(free)), first: map[uint64]int{}, next: []occurrence{{}}}
+	n := &neighbours{place: make(map[EntryID]int, len(free)), sets: make([]TargetSet, len(free))}
+	targets := 0
 	for i, e := range free {
-		s := d.targetsOf(e)
-		n.place[e.ID] = i
-		n.sets = append(n.sets, s)
-		if s.All || len(s.Hashes) > indexedTargets {
+		n.place[e.ID], n.sets[i] = i, d.targetsOf(e)
+		if n.sets[i].indexed() {
+			targets += len(n.sets[i].Hashes)
+		}
+	}
+	n.first, n.next = make(map[uint64]int, targets), make([]occurrence, 1, targets+1)
+	for i, s := range n.sets {
+		if !s.indexed() {
 			n.wide = append(n.wide, i)
 			continue
 		}
@@ -32,7 +37,7 @@ func (d *decision) neighbours(free []*Entry) *neighbours {
 			n.first[h] = len(n.next) - 1
 		}
 	}
-	d.near = n
+	d.known.near = n
 	return n
 }
 
@@ -49,7 +54,7 @@ func (n *neighbours) knows(free []*Entry) bool {
 func (n *neighbours) mark(near []bool, e *Entry) {
 	i := n.place[e.ID]
 	s := n.sets[i]
-	if s.All || len(s.Hashes) > indexedTargets {
+	if !s.indexed() {
 		for p, o := range n.sets {
 			near[p] = near[p] || s.Overlaps(o)
 		}

@@ -15,14 +15,22 @@ import (
 //  5. the earlier submission
 //  6. the id, so that no two entries are ever equal
 func Compare(a, b *Entry) int {
-	return cmp.Or(
-		first(a.Priority == Urgent, b.Priority == Urgent),
-		returned(a, b),
-		cmp.Compare(a.Priority, b.Priority),
-		a.AdmittedAt.Compare(b.AdmittedAt),
-		a.SubmittedAt.Compare(b.SubmittedAt),
-		strings.Compare(string(a.ID), string(b.ID)),
-	)
+	if c := first(a.Priority == Urgent, b.Priority == Urgent); c != 0 {
+		return c
+	}
+	if c := returned(a, b); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Priority, b.Priority); c != 0 {
+		return c
+	}
+	if c := a.AdmittedAt.Compare(b.AdmittedAt); c != 0 {
+		return c
+	}
+	if c := a.SubmittedAt.Compare(b.SubmittedAt); c != 0 {
+		return c
+	}
+	return strings.Compare(string(a.ID), string(b.ID))
 }
 
 // first orders what has a quality before what has not.

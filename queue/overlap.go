@@ -74,6 +74,8 @@ type crowd struct {
 // indexedTargets is the size up to which a set is indexed.
 const indexedTargets = 1000
 
+func (s TargetSet) indexed() bool { return !s.All && len(s.Hashes) <= indexedTargets }
+
 func (c *crowd) add(s TargetSet) {
 	c.anybody = true
 	switch {
@@ -131,67 +133,24 @@ func (d *decision) meets(c *crowd, entries ...*Entry) bool {
 	})
 }
 
-// ahead are the groups of the line that come before g and that it must be
-// tested on top of, in line order: those it overlaps, those they overlap, and
-// so on.
-func (d *decision) ahead(g *Group) []*Group {
-	if d.lanes == nil {
-		d.lanes = d.allLanes()
-	}
-	return d.lanes[g.ID]
-}
-
-// lineChanged forgets who is ahead of whom: a group came or went, or has other
-// members.
-func (d *decision) lineChanged() { d.lanes = nil }
-
-// aheadOf are the groups that free entries would have ahead of them at the end
-// of the line.
-func (d *decision) aheadOf(members []*Entry) []*Group {
-	g := &Group{}
-	for _, e := range members {
-		g.Members = append(g.Members, e.ID)
-	}
-	return d.lane(g, d.s.line(), true)
-}
-
-// behind are the groups of the line that must be tested on top of g, in line order.
-func (d *decision) behind(g *Group) []*Group {
-	line := d.s.line()
-	at := slices.IndexFunc(line, func(o *Group) bool { return o.ID == g.ID })
-	if at < 0 {
-		return nil
-	}
-	return d.lane(g, line[at+1:], false)
-}
-
-// lane walks away from g and collects what overlaps g or anything collected.
-func (d *decision) lane(g *Group, groups []*Group, backwards bool) []*Group {
-	var lane []*Group
-	var c crowd
-	d.join(&c, d.s.members(g)...)
-	for i := range groups {
-		other := groups[i]
-		if backwards {
-			other = groups[len(groups)-1-i]
-		}
-		if members := d.s.members(other); d.meets(&c, members...) {
-			d.join(&c, members...)
-			lane = append(lane, other)
-		}
-	}
-	return lane
-}
-
 // steps are the changes of groups in order, as a chain that is not built yet.
 func (d *decision) steps(groups ...*Group) []Step {
 	steps := make([]Step, 0, len(groups))
 	for _, g := range groups {
-		for _, e := range d.s.members(g) {
-			steps = append(steps, stepOf(e))
+		for _, id := range g.Members {
+			steps = append(steps, stepOf(d.s.Entries[id]))
 		}
 	}
 	return steps
+}
+
+// own are the changes of one group.
+func (d *decision) own(g *Group) []Step {
+	l := d.lineup()
+	if at, inLine := l.place[g.ID]; inLine {
+		return l.own[at]
+	}
+	return d.steps(g)
 }
 
 func stepOf(e *Entry) Step {
@@ -202,12 +161,11 @@ func stepOf(e *Entry) Step {
 func (d *decision) isChain(chain []Step, groups ...*Group) bool {
 	at := 0
 	for _, g := range groups {
-		for _, id := range g.Members {
-			if at == len(chain) || !stepOf(d.s.Entries[id]).same(chain[at]) {
-				return false
-			}
-			at++
+		own := d.own(g)
+		if len(chain)-at < len(own) || !sameSteps(chain[at:at+len(own)], own) {
+			return false
 		}
+		at += len(own)
 	}
 	return at == len(chain)
 }

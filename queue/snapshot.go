@@ -1,9 +1,6 @@
 package queue
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Snapshot is a window on a queue: everything that one decision can need and
 // no more, so that a decision costs the same however long the queue is. The
@@ -84,9 +81,6 @@ func (s *Snapshot) run(g *Group) *Run {
 	return s.Runs[g.Run]
 }
 
-// line returns the groups of the main line in order.
-func (s *Snapshot) line() []*Group { return s.groups(s.Line) }
-
 func (s *Snapshot) groups(ids []GroupID) []*Group {
 	groups := make([]*Group, len(ids))
 	for i, id := range ids {
@@ -101,19 +95,6 @@ func (s *Snapshot) members(g *Group) []*Entry {
 	for i, id := range g.Members {
 		entries[i] = s.Entries[id]
 	}
-	return entries
-}
-
-// sorted returns the entries that satisfy keep, in queue order. Maps are never
-// ranged over for a decision: their order would be a coin toss.
-func (s *Snapshot) sorted(keep func(*Entry) bool) []*Entry {
-	var entries []*Entry
-	for _, e := range s.Entries {
-		if keep(e) {
-			entries = append(entries, e)
-		}
-	}
-	slices.SortFunc(entries, Compare)
 	return entries
 }
 

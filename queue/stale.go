@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -8,7 +9,7 @@ import (
 // stale restarts the first group whose run no longer tests what would land.
 // Groups in the landing in flight are judged when its result is known.
 func (d *decision) stale() bool {
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if d.groupLands(g.ID) {
 			continue
 		}
@@ -33,6 +34,10 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 	if r.State == RunPassed && r.MergeMethod != d.s.Queue.MergeMethod {
 		return GroupChanged, fmt.Sprintf("The merge method of the queue is now %s; it was tested as %s.", d.s.Queue.MergeMethod, r.MergeMethod), true
 	}
+	exact := d.lineup().exact
+	if exact[g.ID] == r.ID && r.Base.Epoch == d.s.Queue.Target.Epoch {
+		return "", "", false
+	}
 	rest, current := d.unlanded(r)
 	if !current {
 		return ManualPushToTargetBranch, fmt.Sprintf("%s was moved from outside the queue, to %s.", d.s.Queue.Branch, short(d.s.Queue.Target.Commit)), true
@@ -40,6 +45,7 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 	ahead := d.ahead(g)
 	chain := append(ahead[:len(ahead):len(ahead)], g)
 	if d.isChain(rest, chain...) {
+		exact[g.ID] = r.ID
 		return "", "", false
 	}
 	why, message := d.whatChanged(r, rest, d.steps(chain...))
@@ -57,11 +63,10 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 		return nil, false
 	}
 	rest = r.Chain
-	since := d.landedSince(r.Base.Seq)
 	if d.s.Queue.Mode == Parallel {
-		return withoutLanded(rest, since), true
+		return d.withoutLanded(rest, r.Base.Seq), true
 	}
-	for _, l := range since {
+	for _, l := range d.landedSince(r.Base.Seq) {
 		if len(rest) == 0 || !l.is(rest[0]) || rest[0].Tree != "" && rest[0].Tree != l.Tree {
 			return nil, false
 		}
@@ -73,10 +78,7 @@ func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
 // landedSince are the steps that have landed after the one with that number.
 func (d *decision) landedSince(seq int64) []Landed {
 	landed := d.s.Queue.Landed
-	at := slices.IndexFunc(landed, func(l Landed) bool { return l.Seq > seq })
-	if at < 0 {
-		return nil
-	}
+	at, _ := slices.BinarySearchFunc(landed, seq+1, func(l Landed, seq int64) int { return cmp.Compare(l.Seq, seq) })
 	return landed[at:]
 }
 
@@ -85,12 +87,10 @@ func (l Landed) is(s Step) bool {
 	return l.PR == s.PR && l.Entry == s.Entry && l.Submission == s.Submission
 }
 
-// withoutLanded is a chain without the steps that have landed, most often its
-// first ones.
-func withoutLanded(chain []Step, landed []Landed) []Step {
-	gone := func(s Step) bool {
-		return slices.ContainsFunc(landed, func(l Landed) bool { return l.is(s) })
-	}
+// withoutLanded is a chain without the steps that have landed since it began,
+// most often its first ones.
+func (d *decision) withoutLanded(chain []Step, seq int64) []Step {
+	gone := func(s Step) bool { return d.landedAs(s) > seq }
 	for len(chain) > 0 && gone(chain[0]) {
 		chain = chain[1:]
 	}

@@ -8,12 +8,16 @@ func (d *decision) admit() bool {
 	if !d.s.Queue.State.Admits() {
 		return false
 	}
-	ready := d.s.sorted(func(e *Entry) bool { return e.State == NotReady && d.ready(e) })
+	ready := d.sorted(func(e *Entry) bool { return e.State == NotReady && d.ready(e) })
 	for _, e := range ready {
 		e.AdmittedAt = d.now
 		d.move(e, Pending, NowReady, "Ready: it waits for its turn.", Actor{}, "")
 	}
-	return len(ready) > 0
+	if len(ready) == 0 {
+		return false
+	}
+	d.orderChanged()
+	return true
 }
 
 // urgent puts the first free urgent entry in front of everything that has not
@@ -24,7 +28,7 @@ func (d *decision) urgent() bool {
 	if !q.State.StartsNew() || !d.targetKnown() {
 		return false
 	}
-	for _, e := range d.s.sorted(func(e *Entry) bool { return e.Free() && e.Priority == Urgent }) {
+	for _, e := range d.sorted(func(e *Entry) bool { return e.Free() && e.Priority == Urgent }) {
 		if d.conflictUndecided(e) || d.freeSlots() <= 0 && d.lastDisplaceable() == nil {
 			continue
 		}
@@ -46,7 +50,7 @@ func (d *decision) urgent() bool {
 // ahead, those being landed, and other urgent groups.
 func (d *decision) urgentPlace() int {
 	place := 0
-	for i, g := range d.s.line() {
+	for i, g := range d.line() {
 		if d.groupLands(g.ID) || g.Urgent || place == i && d.state(g) == TestsPassed {
 			place = i + 1
 		}
@@ -57,7 +61,7 @@ func (d *decision) urgentPlace() int {
 // lastDisplaceable is the last group with a live run that is not urgent.
 func (d *decision) lastDisplaceable() *Group {
 	var last *Group
-	for _, g := range d.s.line() {
+	for _, g := range d.line() {
 		if r := d.s.run(g); r != nil && r.State.Live() && !g.Urgent {
 			last = g
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,7 +100,7 @@ func (r *Run) Verdict() (Verdict, []string) {
 // verdicts takes one step with the first group whose build or run has
 // something to tell.
 func (d *decision) verdicts() bool {
-	for _, g := range append(d.s.line(), d.s.groups(d.s.Parts)...) {
+	for _, g := range slices.Concat(d.line(), d.s.groups(d.s.Parts)) {
 		r := d.s.run(g)
 		switch {
 		case r == nil || d.groupLands(g.ID):

@@ -9,6 +9,7 @@ import (
 // by the stages; only what can be seen to be too late is refused here.
 
 func (d *decision) submitted(f Submitted) Answer {
+	d.orderChanged()
 	pr := f.PullRequest
 	switch {
 	case pr.Merged:
@@ -16,11 +17,12 @@ func (d *decision) submitted(f Submitted) Answer {
 	case !pr.Open:
 		return Answer{RefusedClosed, fmt.Sprintf("Pull request #%d is closed. Reopen it, then submit it.", pr.Number)}
 	}
-	e := d.s.ByPR(pr.Number)
+	e := d.byPR(pr.Number)
 	switch {
 	case e == nil:
 		e = &Entry{ID: f.ID, PullRequest: pr}
 		d.s.Entries[e.ID] = e
+		d.known.pulls[e.Number] = e
 	case !e.SubmittedAt.Before(f.At): // a repetition, or older than what we have
 		return Answer{}
 	case e.Active():
@@ -61,7 +63,7 @@ func (d *decision) enter(e *Entry, f Submitted) {
 // wished finds the entry that a wish is about. A wish older than the present
 // submission was meant for an earlier one.
 func (d *decision) wished(pr int64, at time.Time) (*Entry, Answer) {
-	e := d.s.ByPR(pr)
+	e := d.byPR(pr)
 	switch {
 	case e == nil:
 		return nil, Answer{RefusedNotSubmitted, fmt.Sprintf("Pull request #%d was never submitted to this queue.", pr)}

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The keys of the things a queue is made of.
 type (
@@ -62,4 +65,11 @@ type PullRequest struct {
 	// UpdatedAt is the host's own time of this state (whole seconds on
 	// GitHub): an older one never replaces a newer one.
 	UpdatedAt time.Time `json:"updatedAt"`
+}
+
+// same reports whether nothing of two states of a pull request differs.
+func (p *PullRequest) same(o *PullRequest) bool {
+	return p.Number == o.Number && p.Title == o.Title && p.URL == o.URL && p.Author == o.Author && p.Head == o.Head &&
+		p.HeadRef == o.HeadRef && p.Fork == o.Fork && p.Base == o.Base && p.Draft == o.Draft && p.Open == o.Open &&
+		p.Merged == o.Merged && slices.Equal(p.Labels, o.Labels) && p.CommitTitle == o.CommitTitle && p.UpdatedAt.Equal(o.UpdatedAt)
 }

@@ -1,0 +1,68 @@
+package queue
+
+import "slices"
+
+// known is what a decision has looked up and need not look up again. Nothing in
+// it is news: each is made from the snapshot when it is first asked for, and
+// forgotten by whoever changes what it was made from.
+type known struct {
+	lineup *lineup     // of the line; see lineChanged
+	order  []*Entry    // all entries in queue order; see orderChanged
+	near   *neighbours // free entries by target, the newest index
+	pulls  map[int64]*Entry
+	landed map[landing]int64 // what is in Queue.Landed: its Seq
+}
+
+// landing is one submission that landed.
+type landing struct {
+	entry      EntryID
+	submission int64
+}
+
+// sorted returns the entries that satisfy keep, in queue order. Maps are never
+// ranged over for a decision: their order would be a coin toss.
+func (d *decision) sorted(keep func(*Entry) bool) []*Entry {
+	if d.known.order == nil {
+		all := make([]*Entry, 0, len(d.s.Entries))
+		for _, e := range d.s.Entries {
+			all = append(all, e)
+		}
+		slices.SortFunc(all, Compare)
+		d.known.order = all
+	}
+	var entries []*Entry
+	for _, e := range d.known.order {
+		if keep(e) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// orderChanged forgets the order of entries: there is another one, or something
+// that Compare looks at has changed. Where those stand that have ended does not
+// matter: nobody asks for them in order.
+func (d *decision) orderChanged() { d.known.order = nil }
+
+// byPR finds an entry by its pull request, nil if it is not in the window.
+func (d *decision) byPR(number int64) *Entry {
+	if d.known.pulls == nil {
+		d.known.pulls = make(map[int64]*Entry, len(d.s.Entries))
+		for _, e := range d.s.Entries {
+			d.known.pulls[e.Number] = e
+		}
+	}
+	return d.known.pulls[number]
+}
+
+// landedAs is the number under which a step landed on the target, 0 if it did
+// not, or so long ago that no chain in the window began before.
+func (d *decision) landedAs(s Step) int64 {
+	if d.known.landed == nil {
+		d.known.landed = make(map[landing]int64, len(d.s.Queue.Landed))
+		for _, l := range d.s.Queue.Landed {
+			d.known.landed[landing{l.Entry, l.Submission}] = l.Seq
+		}
+	}
+	return d.known.landed[landing{s.Entry, s.Submission}]
+}
