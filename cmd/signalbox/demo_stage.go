@@ -31,6 +31,9 @@ type stageOptions struct {
 	simLog *slog.Logger // of the simulated GitHub; nil = it is quiet
 	moved  func(queue.Move)
 	seed   int64
+	// database is the folder of a Postgres that commits durably, as that of an
+	// installation does; "" = a temporary one that does not.
+	database string
 }
 
 // stage is what the demo plays on: everything runs.
@@ -69,7 +72,7 @@ func setStage(ctx context.Context, o stageOptions) (_ *stage, err error) {
 	if s.folder, err = os.MkdirTemp("", "signalbox-demo-"); err != nil {
 		return nil, fmt.Errorf("make a folder for the demo: %w", err)
 	}
-	if s.postgres, err = pgserver.Start(ctx, pgserver.Config{Log: o.log}); err != nil {
+	if s.postgres, err = pgserver.Start(ctx, pgserver.Config{Dir: o.database, Log: o.log}); err != nil {
 		return nil, fmt.Errorf("start a temporary Postgres: %w", err)
 	}
 	// It outlives ctx: the server finishes its work on it.

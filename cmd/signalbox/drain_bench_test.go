@@ -1,0 +1,298 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/db"
+	"signalbox/gitprovider/githubsim"
+)
+
+// How fast the whole service lands pull requests when CI takes no time, for
+// docs/benchmarks.md: the server as serve runs it, a durable Postgres, and a
+// simulated GitHub with real git, its webhooks included, all in one program on
+// one machine. What is measured has no knob of its own: settings are those of an
+// operator.
+
+// BenchmarkDrain has pull requests wait in a paused queue, lets it run, and
+// counts until the last of them has landed.
+func BenchmarkDrain(b *testing.B) {
+	for _, how := range []struct {
+		name  string
+		pulls int
+		queue map[string]any
+	}{
+		{"one by one", 100, map[string]any{"concurrency": 1}},
+		{"20 at once", 200, map[string]any{"concurrency": 20}},
+		{"50 at once", 200, map[string]any{"concurrency": 50}},
+		{"4 batches of 16", 200, map[string]any{"concurrency": 4, "batch": true, "batchingMinSize": 16, "batchingMaxWaitTimeMinutes": 0}},
+	} {
+		b.Run(how.name, func(b *testing.B) {
+			for range b.N {
+				d := newDrain(b, how.queue)
+				d.set("paused")
+				d.open(1, how.pulls)
+				d.submit(1, how.pulls)
+				d.await(how.pulls, `SELECT count(*) FROM entries WHERE mergeability = 'mergeable' AND NOT doubted AND refresh_asked IS NULL`)
+				d.measured(how.pulls, func() {
+					d.set("running")
+					d.await(how.pulls, `SELECT count(*) FROM entries WHERE state = 'merged'`)
+				})
+				d.landed(how.pulls)
+			}
+		})
+	}
+}
+
+// BenchmarkOneASecond submits a pull request every second: how long each takes
+// from the submission until it has landed.
+func BenchmarkOneASecond(b *testing.B) {
+	const pulls = 20
+	for range b.N {
+		d := newDrain(b, map[string]any{"concurrency": 20})
+		d.open(1, pulls)
+		d.measured(pulls, func() {
+			for n := range pulls {
+				d.submit(n+1, n+1)
+				time.Sleep(time.Second)
+			}
+			d.await(pulls, `SELECT count(*) FROM entries WHERE state = 'merged'`)
+		})
+		d.landed(pulls)
+	}
+}
+
+// drain is a service with one queue.
+type drain struct {
+	b      *testing.B
+	ctx    context.Context
+	stage  *stage
+	client *client
+	store  *db.DB
+}
+
+func newDrain(b *testing.B, queue map[string]any) *drain {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	b.Cleanup(cancel)
+	d := &drain{b: b, ctx: ctx}
+	dir, err := os.MkdirTemp("", "signalbox-drain-") // where Postgres's own user may enter
+	d.must(err)
+	d.must(os.Chmod(dir, 0o711))
+	b.Cleanup(func() { os.RemoveAll(dir) })
+	d.stage, err = setStage(ctx, stageOptions{listen: "127.0.0.1:0", log: slog.New(slog.DiscardHandler), seed: 1, database: filepath.Join(dir, "postgres")})
+	d.must(err)
+	b.Cleanup(func() {
+		if err := d.stage.clear(); err != nil {
+			b.Error(err)
+		}
+	})
+	d.client = newClient(d.stage.where, "app")
+	d.store, err = db.Open(ctx, db.Config{DSN: d.stage.where.Database, MaxOpen: 40})
+	d.must(err)
+	b.Cleanup(func() { d.store.Close() })
+	d.must(d.stage.sim.CreateRepo(ctx, githubsim.NewRepo{
+		Owner: demoOrg, Name: "app", Creator: "alice", Checks: []string{"ci"}, RequiredChecks: []string{"ci"},
+		Files: filesOf(map[string]string{"README.md": "hello\n"}),
+	}))
+	queue["mergeMethod"] = "merge_commit"
+	d.must(persist(ctx, func() error { return d.client.call(ctx, "createQueue", queue, nil) }))
+	return d
+}
+
+func (d *drain) must(err error) {
+	d.b.Helper()
+	if err != nil {
+		d.b.Fatal(err)
+	}
+}
+
+func (d *drain) set(state string) {
+	d.must(d.client.call(d.ctx, "updateQueue", map[string]any{"state": state}, nil))
+}
+
+func (d *drain) open(from, to int) {
+	for n := from; n <= to; n++ {
+		_, err := d.stage.sim.OpenPull(d.ctx, githubsim.OpenPull{
+			Repo: demoOrg + "/app", Title: fmt.Sprintf("Change %d", n), Author: "alice",
+			Files: filesOf(map[string]string{fmt.Sprintf("dir%d/file%d", n%20, n): "text\n"}),
+		})
+		d.must(err)
+	}
+}
+
+// submit submits through the API, eight at a time.
+func (d *drain) submit(from, to int) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	next.Store(int64(from) - 1)
+	for range 8 {
+		wg.Go(func() {
+			for n := int(next.Add(1)); n <= to; n = int(next.Add(1)) {
+				if err := persist(d.ctx, func() error { _, err := d.client.pull(d.ctx, "submitPullRequest", n); return err }); err != nil {
+					d.b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// await waits until a query counts n.
+func (d *drain) await(n int, query string) {
+	d.b.Helper()
+	for {
+		var count int
+		d.must(d.store.SQL().QueryRowContext(d.ctx, query).Scan(&count))
+		if count >= n {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// measured does something about so many pull requests and reports what it
+// cost, beside what this machine can do at that time.
+func (d *drain) measured(pulls int, do func()) {
+	commits, pushes := d.commits(), d.pushes()
+	cpu := d.processors()
+	d.b.ResetTimer()
+	began := time.Now()
+	do()
+	took := time.Since(began)
+	d.b.StopTimer()
+	spent := d.processors()
+	perPull := func(cost time.Duration) float64 { return cost.Seconds() * 1000 / float64(pulls) }
+	d.b.ReportMetric(float64(pulls)/took.Seconds(), "PR/s")
+	d.b.ReportMetric(perPull(spent.program-cpu.program), "program-ms/PR")
+	d.b.ReportMetric(perPull(spent.git-cpu.git), "git-ms/PR")
+	d.b.ReportMetric(perPull(spent.postgres-cpu.postgres), "postgres-ms/PR")
+	d.b.ReportMetric(commits, "commits/s")
+	d.b.ReportMetric(pushes, "pushes/s")
+	d.b.ReportMetric(0, "ns/op")
+}
+
+// landed checks that what was measured happened, and reports how long single
+// pull requests took.
+func (d *drain) landed(pulls int) {
+	log, err := d.stage.sim.Log(d.ctx, demoOrg+"/app", "main")
+	d.must(err)
+	if n := len(log) - 1; n != pulls {
+		d.b.Fatalf("%d commits are on main, want %d", n, pulls)
+	}
+	rows, err := d.store.SQL().QueryContext(d.ctx, `SELECT extract(epoch FROM state_changed_at - submitted_at) FROM entries ORDER BY 1`)
+	d.must(err)
+	took := scanAll(d, rows)
+	d.b.ReportMetric(took[len(took)/2]*1000, "p50-ms")
+	d.b.ReportMetric(took[len(took)*99/100]*1000, "p99-ms")
+	var jobs float64
+	d.must(d.store.SQL().QueryRowContext(d.ctx, `SELECT count(*) FROM river_job`).Scan(&jobs))
+	d.b.ReportMetric(jobs/float64(pulls), "jobs/PR")
+}
+
+func scanAll(d *drain, rows *sql.Rows) []float64 {
+	defer rows.Close()
+	var list []float64
+	for rows.Next() {
+		var v float64
+		d.must(rows.Scan(&v))
+		list = append(list, v)
+	}
+	d.must(rows.Err())
+	return list
+}
+
+// commits is how many single rows this Postgres commits in a second for one
+// client after the other.
+func (d *drain) commits() float64 {
+	_, err := d.store.SQL().ExecContext(d.ctx, `CREATE TABLE calibration (id bigserial PRIMARY KEY, filler text NOT NULL)`)
+	d.must(err)
+	const lasts = time.Second
+	n := 0
+	for end := time.Now().Add(lasts); time.Now().Before(end); n++ {
+		_, err := d.store.SQL().ExecContext(d.ctx, `INSERT INTO calibration (filler) VALUES (repeat('x', 84))`)
+		d.must(err)
+	}
+	_, err = d.store.SQL().ExecContext(d.ctx, `DROP TABLE calibration`)
+	d.must(err)
+	return float64(n) / lasts.Seconds()
+}
+
+// pushes is how many times a second git pushes a new branch with one commit to
+// another repository on this disk, one after the other.
+func (d *drain) pushes() float64 {
+	dir := d.b.TempDir()
+	git := func(args ...string) {
+		cmd := exec.CommandContext(d.ctx, "git", args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			d.b.Fatalf("git %s: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q", "--bare", "there")
+	git("init", "-q", "here")
+	dir = filepath.Join(dir, "here")
+	const n = 20
+	var took time.Duration
+	for i := range n {
+		git("commit", "-q", "--allow-empty", "-m", "x")
+		began := time.Now()
+		git("push", "-q", "../there", fmt.Sprintf("HEAD:refs/heads/b%d", i))
+		took += time.Since(began)
+	}
+	return n / took.Seconds()
+}
+
+// spent is processor time.
+type spent struct{ program, git, postgres time.Duration }
+
+// processors is what this program (the simulated GitHub is in it), the git
+// processes that it started and its Postgres have spent so far.
+func (d *drain) processors() spent {
+	usage := func(who int) time.Duration {
+		var u syscall.Rusage
+		d.must(syscall.Getrusage(who, &u))
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	s := spent{program: usage(syscall.RUSAGE_SELF), git: usage(syscall.RUSAGE_CHILDREN)}
+	var backend int
+	d.must(d.store.SQL().QueryRowContext(d.ctx, `SELECT pg_backend_pid()`).Scan(&backend))
+	_, postmaster := processTime(strconv.Itoa(backend))
+	all, err := os.ReadDir("/proc")
+	d.must(err)
+	for _, process := range all {
+		if took, parent := processTime(process.Name()); parent == postmaster || process.Name() == postmaster {
+			s.postgres += took
+		}
+	}
+	return s
+}
+
+// processTime is the processor time of a process, and its parent.
+func processTime(pid string) (took time.Duration, parent string) {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, ""
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for _, ticks := range slices.Concat(fields[11:13], fields[13:15]) { // its own, and of children that ended
+		n, _ := strconv.ParseInt(ticks, 10, 64)
+		took += time.Duration(n) * time.Second / 100
+	}
+	return took, fields[1]
+}
