@@ -51,6 +51,7 @@ var others = map[string][]string{
 	"github.com/jackc/pgx/":               {"cmd/signalbox"},
 	"github.com/google/go-github/":        {"gitprovider/github", "gitprovider/githubsim", "webhook"},
 	"github.com/bradleyfalzon/":           {"gitprovider/github"},
+	"golang.org/x/oauth2":                 {"gitprovider/github"},
 	"github.com/julienschmidt/":           {"rest", "web"},
 	"github.com/alecthomas/kong":          {"cmd/signalbox"},
 	"github.com/fergusstrange/":           {"db/pgserver"},

@@ -127,3 +127,15 @@ func newSecret(random io.Reader) (string, error) {
 // SHA-256 is enough because the secret itself is random. Looking up a hash
 // says nothing useful to somebody who measures how long it takes.
 func Hash(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
+
+// Right is what a person may do on a repository, as its host says; each
+// includes those before it.
+type Right int
+
+// The rights.
+const (
+	NoRight    Right = iota
+	ReadRight        // see it
+	WriteRight       // push to it
+	AdminRight       // change its settings
+)

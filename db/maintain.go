@@ -26,6 +26,7 @@ func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 	}{
 		{"remove old deliveries", `DELETE FROM deliveries WHERE received_at < $1`, []any{now.Add(-keepInbox)}},
 		{"remove reports on commits that nobody knows", `DELETE FROM inbox WHERE waits AND received_at < $1`, []any{now.Add(-keepUnknown)}},
+		{"remove expired sessions", `DELETE FROM sessions WHERE expires_at < $1`, []any{now}},
 		{"remove old facts", `
 			DELETE FROM inbox i WHERE i.received_at < $1 AND i.routed_at IS NOT NULL
 				AND NOT EXISTS (SELECT 1 FROM inbox_routes u JOIN queues q ON q.id = u.queue_id

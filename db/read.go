@@ -132,6 +132,30 @@ func (db *DB) Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, err
 	return row.entry(), nil
 }
 
+// RunsOf lists the newest runs that tested a pull request, over all its
+// submissions, newest first, limit at most. The timeline names them.
+func (db *DB) RunsOf(ctx context.Context, q queue.ID, pr int64, limit int) ([]queue.Run, error) {
+	var runs []queue.Run
+	err := db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		var rows []runRow
+		if err := tx.SelectContext(ctx, &rows, `
+			SELECT `+runColumns+` FROM runs
+			WHERE queue_id = $1 AND id = ANY(ARRAY(SELECT DISTINCT run_id FROM timeline WHERE queue_id = $1 AND pr = $2 AND run_id <> ''))
+				AND EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = $1 AND e.pr = $2 AND e.id = ANY(members))
+			ORDER BY asked_at DESC, id LIMIT $3`, int64(q), pr, limit); err != nil {
+			return err
+		}
+		runs = make([]queue.Run, len(rows))
+		byID := map[queue.RunID]*queue.Run{}
+		for i, row := range rows {
+			runs[i] = row.run()
+			byID[runs[i].ID] = &runs[i]
+		}
+		return attachChecks(ctx, tx, q, byID)
+	})
+	return runs, fail(fmt.Sprintf("list the test runs of #%d", pr), err)
+}
+
 // Run finds a run of the queue, ended or not, and the entries of its chain, in
 // the chain's order. ErrNotFound: the queue has no such run.
 func (db *DB) Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error) {

@@ -113,6 +113,8 @@ func (v Via) by(a Actor) string {
 		return "by " + a.String()
 	case v == ViaAPI:
 		return "through the API"
+	case v == ViaAdmin:
+		return "by an administrator of this installation"
 	default:
 		return "by " + a.String()
 	}

@@ -67,6 +67,7 @@ func (v *overviewView) only(repo string) []queueLine {
 // problemView is the page for what cannot be shown.
 type problemView struct {
 	Title, Message string
+	Back           string // where the reader came from; "" = all queues
 }
 
 func (problemView) template() string { return "problem" }

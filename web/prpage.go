@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox/queue"
@@ -15,16 +16,21 @@ type prView struct {
 	Reason, Message        string
 	Since                  moment
 	Active                 bool
+	Restartable            bool
 	Place                  int64 // 0 = in no order
 	Waits                  string
 	Until, Estimate        moment
 	Conditions             []queue.Condition
 	TestedWith             []prLink
-	Run                    string
-	RunChecks              progress
+	Runs                   []runRow // newest first
 	Details                []detail
-	Timeline               []moveRow
+	Timeline               []submissionRows // newest first
+	Marks                  []string
+	NoBatch                bool
+	Priority               string
 	Now                    moment
+	Told                   string // what came of what the reader did
+	Deeds                  deeds
 }
 
 // detail is a line of a list of facts.
@@ -34,16 +40,33 @@ type detail struct {
 	Time        moment
 }
 
+// submissionRows is the timeline of one submission, oldest first.
+type submissionRows struct {
+	Number int64
+	Moves  []moveRow
+}
+
 // moveRow is a line of the timeline.
 type moveRow struct {
-	At         moment
-	First      bool // of its submission
-	Submission int64
-	To         badge
-	Reason     string
-	Message    string
-	Actor      string
-	Run        string
+	At      moment
+	To      badge
+	Reason  string
+	Message string
+	Actor   string
+	Run     string
+}
+
+// runRow is a test run of a pull request.
+type runRow struct {
+	URL, ID string
+	Kind    string // "" for a run of the line
+	State   badge
+	Since   moment
+	Took    string
+	Checks  progress
+	Named   []checkRow // the required checks
+	Why     string
+	With    []prLink // what else is in its branch
 }
 
 func (prView) template() string { return "pr" }
@@ -51,42 +74,85 @@ func (prView) template() string { return "pr" }
 // Heading is the page's title.
 func (v prView) Heading() string { return fmt.Sprintf("#%d %s", v.PR.Number, v.PR.Title) }
 
-func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, now time.Time) prView {
+func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, runs []queue.Run, now time.Time) prView {
 	q := &s.Queue
 	x := explain(s, e, now)
 	v := prView{
 		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
 		PR: linkTo(q, e), State: look(entryBadges, e.State), Reason: sentence(e.Reason), Message: e.Message,
 		Since: at(e.StateChangedAt, now), Active: e.Active(), Place: x.Position,
-		Waits: x.WaitsFor, Until: at(x.Until, now), Estimate: at(x.EstimatedMergeAt, now),
-		Conditions: x.Conditions, Details: details(e, now), Now: at(now, now),
+		Restartable: e.State == queue.Testing || e.State == queue.PendingFailure,
+		Waits:       x.WaitsFor, Until: at(x.Until, now), Estimate: at(x.EstimatedMergeAt, now),
+		Conditions: x.Conditions, Details: details(e, now), Marks: marks(e), NoBatch: e.NoBatch,
+		Priority: queue.PriorityName(e.Priority), Now: at(now, now),
 	}
 	for _, number := range x.TestedWith {
-		l := prLink{Number: number, Page: PRURL("", q.Repo, q.Branch, number)}
-		if other := s.ByPR(number); other != nil {
-			l = linkTo(q, other)
-		}
-		v.TestedWith = append(v.TestedWith, l)
+		v.TestedWith = append(v.TestedWith, linkIn(s, number))
 	}
-	if x.Run != "" {
-		v.Run = RunURL("", q.Repo, q.Branch, x.Run)
-		if r := s.Runs[x.Run]; r != nil {
-			v.RunChecks = progressOf(r)
+	for i := range runs {
+		v.Runs = append(v.Runs, rowOfRun(s, &runs[i], e.Number, now))
+	}
+	v.Timeline = timeline(q, moves, now)
+	return v
+}
+
+// linkIn names a pull request of which the window may know nothing but the
+// number.
+func linkIn(s *queue.Snapshot, number int64) prLink {
+	if e := s.ByPR(number); e != nil {
+		return linkTo(&s.Queue, e)
+	}
+	return prLink{Number: number, Page: PRURL("", s.Queue.Repo, s.Queue.Branch, number)}
+}
+
+func rowOfRun(s *queue.Snapshot, r *queue.Run, pr int64, now time.Time) runRow {
+	q := &s.Queue
+	row := runRow{
+		URL: RunURL("", q.Repo, q.Branch, r.ID), ID: string(r.ID), State: look(runBadges, r.State), Since: at(r.AskedAt, now),
+		Checks: progressOf(r), Why: r.Message, Took: took(r, now),
+	}
+	if r.Kind == queue.BisectionRun {
+		row.Kind = "to find a culprit"
+	}
+	row.Named, _ = checksOf(r, now)
+	for _, step := range r.Chain {
+		if step.PR != pr {
+			row.With = append(row.With, linkIn(s, step.PR))
 		}
 	}
-	var submission int64
+	return row
+}
+
+// took is how long a run tested, or has been testing.
+func took(r *queue.Run, now time.Time) string {
+	if r.StartedAt.IsZero() {
+		return ""
+	}
+	end := r.EndedAt
+	if end.IsZero() {
+		end = now
+	}
+	return length(max(0, end.Sub(r.StartedAt)))
+}
+
+// timeline is the history, the present submission first.
+func timeline(q *queue.Queue, moves []queue.Move, now time.Time) []submissionRows {
+	var all []submissionRows
 	for _, m := range moves {
 		row := moveRow{
-			At: at(m.At, now), First: m.Submission != submission, Submission: m.Submission,
-			To: look(entryBadges, m.To), Reason: sentence(m.Reason), Message: m.Message, Actor: m.Actor.String(),
+			At: at(m.At, now), To: look(entryBadges, m.To), Reason: sentence(m.Reason), Message: m.Message, Actor: m.Actor.String(),
 		}
 		if m.Run != "" {
 			row.Run = RunURL("", q.Repo, q.Branch, m.Run)
 		}
-		submission = m.Submission
-		v.Timeline = append(v.Timeline, row)
+		if len(all) == 0 || all[len(all)-1].Number != m.Submission {
+			all = append(all, submissionRows{Number: m.Submission})
+		}
+		last := &all[len(all)-1]
+		last.Moves = append(last.Moves, row)
 	}
-	return v
+	slices.Reverse(all)
+	return all
 }
 
 func details(e *queue.Entry, now time.Time) []detail {

@@ -30,6 +30,8 @@ type queueView struct {
 	NotReady     entryList
 	Ended        []entryRow
 	Now          moment
+	Told         string // what came of what the reader did
+	Deeds        deeds
 }
 
 func (queueView) template() string { return "queue" }

@@ -31,6 +31,9 @@ type frame struct {
 	// version that it shows; "" = it has none.
 	Stream string
 	Seen   int64
+	// Who is the login of the reader, CSRF what a form of theirs carries.
+	Who, CSRF string
+	SignsIn   bool // people sign in here
 }
 
 // pages are the parsed templates by name, and the style sheet with the address
@@ -63,7 +66,7 @@ func parsePages() (pages, error) {
 		addresses[file] = "/assets/" + versioned
 	}
 	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
-	for _, name := range []string{"overview", "queue", "pr", "run", "problem"} {
+	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin"} {
 		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/graph.html", "pages/"+name+".html")
 		if err != nil {
 			return pages{}, fmt.Errorf("parse page %s: %w", name, err)
@@ -75,7 +78,8 @@ func parsePages() (pages, error) {
 
 // render writes a page whole, or an error page when it does not render.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, f frame) {
-	f.Theme = themeOf(r)
+	v := visitorOf(r.Context())
+	f.Theme, f.Who, f.CSRF, f.SignsIn = themeOf(r), v.actor.Login, v.csrf, h.signIn != nil
 	var body bytes.Buffer
 	if err := h.pages.templates[f.View.template()].Execute(&body, f); err != nil {
 		h.log.Error("page not rendered", "page", f.View.template(), "err", err)

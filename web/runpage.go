@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,9 @@ type runView struct {
 	ID                     string
 	State                  badge
 	Message                string
+	Kind, Took             string
+	Checks                 progress
+	BaseCommit, BaseTree   code
 	Details                []detail
 	Source                 string
 	Required, Others       []checkRow
@@ -48,16 +52,23 @@ func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) 
 	v := runView{
 		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
 		ID: string(r.ID), State: look(runBadges, r.State), Message: r.Message,
-		Source: sources[r.RequiredSource], Now: at(now, now),
+		Source: sources[r.RequiredSource], Now: at(now, now), Checks: progressOf(r), Took: took(r, now),
+		BaseCommit: commit(r.Base.Commit, prURL), BaseTree: tree(r.Base.Tree),
+		Kind: map[queue.RunKind]string{queue.MainRun: "of the line", queue.BisectionRun: "of a bisection, to find a culprit"}[r.Kind],
 	}
 	v.Details = []detail{
 		{Label: "Test branch", Text: r.Branch},
 		{Label: "Tested commit", Code: commit(r.Commit, prURL)},
 		{Label: "Tested tree", Code: tree(r.Tree)},
-		{Label: "Begins on", Code: commit(r.Base.Commit, prURL)},
 		{Label: "Merge method", Text: methods[r.MergeMethod]},
 		{Label: "Asked for", Time: at(r.AskedAt, now)},
 		{Label: "Started", Time: at(r.StartedAt, now)},
+	}
+	if r.DraftPR != 0 {
+		v.Details = append(v.Details, detail{Label: "Draft pull request", Text: fmt.Sprintf("#%d", r.DraftPR)})
+	}
+	if r.Spoilt != "" {
+		v.Details = append(v.Details, detail{Label: "Somebody else", Text: r.Spoilt})
 	}
 	if r.State.Live() {
 		v.Details = append(v.Details, detail{Label: "Time runs out", Time: at(r.Deadline, now)})

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"time"
 
 	"signalbox/queue"
 )
@@ -33,6 +34,18 @@ type Store interface {
 	// Run finds a run of the queue, ended or not, and the entries of its
 	// chain. ErrNotFound: there is none.
 	Run(ctx context.Context, q queue.ID, id queue.RunID) (queue.Run, []queue.Entry, error)
+	// RunsOf lists the newest runs that tested a pull request, newest first,
+	// limit at most.
+	RunsOf(ctx context.Context, q queue.ID, pr int64, limit int) ([]queue.Run, error)
+	// Wish appends a fact for a queue and waits until it was decided on.
+	// The answer says what became of it; an error, that nobody knows.
+	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
+	// NewSession keeps who signed in under the hash of the session's secret.
+	NewSession(ctx context.Context, hash [32]byte, who queue.Actor, now, expires time.Time) error
+	// Session is who signed in. ErrNotFound: unknown or expired.
+	Session(ctx context.Context, hash [32]byte, now time.Time) (queue.Actor, error)
+	// EndSession forgets a session. One that is not there is fine.
+	EndSession(ctx context.Context, hash [32]byte) error
 	// Turns are the versions of all queues: one that has changed has another.
 	Turns(ctx context.Context) (map[queue.ID]int64, error)
 	// Wakeups yields a value when some queue may have changed; several may

@@ -2,10 +2,12 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -13,16 +15,32 @@ import (
 
 	"github.com/julienschmidt/httprouter"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
 // endedShown is how many recent endings a queue's page lists.
 const endedShown = 25
 
+// runsShown is how many test runs a pull request's page lists.
+const runsShown = 20
+
 // Config is what a Handler is made of.
 type Config struct {
 	// Store is read for every page. It is mandatory.
 	Store Store
+	// Host is asked what people may do, and for pull requests that they
+	// submit. Mandatory where somebody can do anything: with SignIn or Local.
+	Host Host
+	// SignIn finds out who people are; nil = nobody signs in, and whoever
+	// reaches the pages may read them.
+	SignIn SignIn
+	// Local says that without sign-in whoever comes from this machine, by its
+	// own address, acts as the administrator of the installation.
+	Local bool
+	// BaseURL is where people reach the pages, without a slash at the end;
+	// "" = at whatever address they ask for.
+	BaseURL string
 	// Log gets what a reader must not see; nil = nowhere.
 	Log *slog.Logger
 	// Clock gives the time that pages are rendered at; nil = time.Now.
@@ -37,6 +55,15 @@ type Handler struct {
 	pages  pages
 	live   *live
 	router *httprouter.Router
+
+	host        Host
+	signIn      SignIn
+	local       bool
+	base        string
+	secure      bool   // people come by https
+	secret      []byte // of the forms of visitors without a session
+	rights      *rights
+	crossOrigin *http.CrossOriginProtection
 }
 
 // New makes a Handler.
@@ -54,7 +81,21 @@ func New(cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make pages: %w", err)
 	}
-	h := &Handler{store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log)}
+	if cfg.Host == nil && (cfg.SignIn != nil || cfg.Local) {
+		return nil, errors.New("make pages: there is nobody to ask what people may do")
+	}
+	h := &Handler{
+		host: cfg.Host, signIn: cfg.SignIn, local: cfg.Local, base: strings.TrimRight(cfg.BaseURL, "/"),
+		secure: strings.HasPrefix(cfg.BaseURL, "https://"), secret: []byte(rand.Text() + rand.Text()),
+		rights: &rights{kept: map[rightKey]rightKept{}}, crossOrigin: http.NewCrossOriginProtection(),
+		store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log),
+	}
+	if origin, err := url.Parse(h.base); err == nil && origin.Host != "" {
+		// Behind a proxy that changes the name that is asked for.
+		if err := h.crossOrigin.AddTrustedOrigin(origin.Scheme + "://" + origin.Host); err != nil {
+			return nil, fmt.Errorf("make pages: the address %q: %w", h.base, err)
+		}
+	}
 	h.router = h.routes()
 	return h, nil
 }
@@ -71,11 +112,24 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
 		"/q/:host/:owner/:name/run/:run":   h.run,
 	} {
-		r.Handler(http.MethodGet, path, h.page(show))
-		r.Handler(http.MethodHead, path, h.page(show))
+		r.Handler(http.MethodGet, path, h.guard(h.page(show)))
+		r.Handler(http.MethodHead, path, h.guard(h.page(show)))
 	}
-	r.HandlerFunc(http.MethodGet, "/live", h.watchAll)
-	r.HandlerFunc(http.MethodGet, "/q/:host/:owner/:name/live", h.watch)
+	for path, watch := range map[string]http.HandlerFunc{"/live": h.watchAll, "/q/:host/:owner/:name/live": h.watch} {
+		r.Handler(http.MethodGet, path, h.guard(watch))
+	}
+	for path, do := range map[string]func(*http.Request) (string, error){
+		"/q/:host/:owner/:name/pr/:number/:deed": h.pullRequestDeed,
+		"/q/:host/:owner/:name/submit":           h.submitByNumber,
+	} {
+		r.Handler(http.MethodPost, path, h.guard(h.deed(do)))
+	}
+	if h.signIn != nil {
+		r.HandlerFunc(http.MethodGet, "/sign-in", h.signInPage)
+		r.HandlerFunc(http.MethodGet, "/auth/start", h.startSignIn)
+		r.HandlerFunc(http.MethodGet, "/auth/callback", h.finishSignIn)
+		r.Handler(http.MethodPost, "/auth/sign-out", h.guard(h.form(h.signOut)))
+	}
 	r.GET("/assets/:file", h.asset)
 	r.HEAD("/assets/:file", h.asset)
 	return r
@@ -84,12 +138,30 @@ func (h *Handler) routes() *httprouter.Router {
 // ServeHTTP serves one page.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
-	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("X-Frame-Options", "DENY")
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.router.ServeHTTP(w, r)
+}
+
+// guard lets in who may come in, and tells the rest of a request who that is.
+// Who has to sign in first is led there, and afterwards to the page.
+func (h *Handler) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, ok, err := h.welcome(r)
+		switch {
+		case err != nil:
+			h.refuse(w, r, err)
+		case ok:
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, v)))
+		case r.Method == http.MethodGet && r.Header.Get("Accept") != "text/event-stream":
+			http.Redirect(w, r, "/sign-in?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusFound)
+		default:
+			h.askToSignIn(w, r, "/", "You are not signed in any more. Nothing was done.", http.StatusUnauthorized)
+		}
+	})
 }
 
 // moved is an error that sends the reader to another of our pages.
@@ -119,6 +191,7 @@ func (h *Handler) page(show func(*http.Request) (frame, error)) http.Handler {
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var to moved
 	var what absent
+	var refused refusal
 	problem := func(status int, title, message string) {
 		h.render(w, r, status, frame{View: problemView{Title: title, Message: message}})
 	}
@@ -127,6 +200,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Redirect(w, r, string(to), http.StatusFound)
 	case errors.As(err, &what):
 		problem(http.StatusNotFound, "Not found", string(what))
+	case errors.As(err, &refused):
+		h.render(w, r, refused.status, frame{View: problemView{Title: "Not done", Message: refused.message, Back: refused.back}})
 	case errors.Is(err, queue.ErrNotFound):
 		problem(http.StatusNotFound, "Not found", "There is no such page.")
 	default:
@@ -180,6 +255,9 @@ func (h *Handler) allQueues(r *http.Request) (overviewView, error) {
 	if err != nil {
 		return overviewView{}, fmt.Errorf("list queues: %w", err)
 	}
+	if queues, err = h.visible(r.Context(), queues); err != nil {
+		return overviewView{}, err
+	}
 	counts, err := h.store.Counts(r.Context())
 	if err != nil {
 		return overviewView{}, fmt.Errorf("count entries: %w", err)
@@ -208,8 +286,11 @@ func (h *Handler) queue(r *http.Request) (frame, error) {
 	if err != nil {
 		return f, fmt.Errorf("list endings of queue %d: %w", q.ID, err)
 	}
-	f.View = viewQueue(s, ended, r.URL.Query().Has("all"), h.clock())
-	return f, nil
+	v := viewQueue(s, ended, r.URL.Query().Has("all"), h.clock())
+	v.Told = told(r)
+	v.Deeds, err = h.deedsOf(r.Context(), q)
+	f.View = v
+	return f, err
 }
 
 // queuesOf leads from a repository to its only queue, or lists them.
@@ -246,30 +327,40 @@ func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 	if err != nil {
 		return f, err
 	}
-	f.View, err = h.entry(r.Context(), q, number)
+	v, err := h.entry(r.Context(), q, number)
+	if err != nil {
+		return f, err
+	}
+	v.Told = told(r)
+	v.Deeds, err = h.deedsOf(r.Context(), q)
+	f.View = v
 	return f, err
 }
 
-func (h *Handler) entry(ctx context.Context, q queue.Queue, number int64) (view, error) {
+func (h *Handler) entry(ctx context.Context, q queue.Queue, number int64) (v prView, err error) {
 	e, err := h.store.Entry(ctx, q.ID, number)
 	if errors.Is(err, queue.ErrNotFound) {
-		return nil, absent(fmt.Sprintf("#%d was never submitted to the queue of %s. Comment /merge on the pull request to submit it.", number, q.Branch))
+		return v, absent(fmt.Sprintf("#%d was never submitted to the queue of %s. Comment /merge on the pull request to submit it.", number, q.Branch))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read entry of #%d: %w", number, err)
+		return v, fmt.Errorf("read entry of #%d: %w", number, err)
 	}
 	s, err := h.store.Read(ctx, q.ID, number)
 	if err != nil {
-		return nil, fmt.Errorf("read queue %d: %w", q.ID, err)
+		return v, fmt.Errorf("read queue %d: %w", q.ID, err)
 	}
 	if inWindow := s.ByPR(number); inWindow != nil { // of the same moment as the rest
 		e = *inWindow
 	}
 	moves, err := h.store.Timeline(ctx, q.ID, number)
 	if err != nil {
-		return nil, fmt.Errorf("read timeline of #%d: %w", number, err)
+		return v, fmt.Errorf("read timeline of #%d: %w", number, err)
 	}
-	return viewPR(s, &e, moves, h.clock()), nil
+	runs, err := h.store.RunsOf(ctx, q.ID, number, runsShown)
+	if err != nil {
+		return v, fmt.Errorf("read runs of #%d: %w", number, err)
+	}
+	return viewPR(s, &e, moves, runs, h.clock()), nil
 }
 
 // run shows a test run.
@@ -297,7 +388,7 @@ func (h *Handler) run(r *http.Request) (frame, error) {
 	return f, nil
 }
 
-// named finds the queue that a request names.
+// named finds the queue that a request names, if the reader may see it.
 func (h *Handler) named(r *http.Request) (queue.Queue, error) {
 	p := httprouter.ParamsFromContext(r.Context())
 	host, owner, name := p.ByName("host"), p.ByName("owner"), p.ByName("name")
@@ -312,7 +403,11 @@ func (h *Handler) named(r *http.Request) (queue.Queue, error) {
 	if err != nil {
 		return queue.Queue{}, fmt.Errorf("find queue: %w", err)
 	}
-	return q, nil
+	right, err := h.right(r.Context(), q.Repo, false)
+	if err == nil && right < account.ReadRight {
+		return queue.Queue{}, absent("There is no such queue.") // for this reader
+	}
+	return q, err
 }
 
 // storable reports whether a text can be a name at all, before the database

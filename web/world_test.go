@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
@@ -30,6 +32,14 @@ type world struct {
 	broken  error
 	turn    atomic.Int64 // of the first queue
 	wake    chan struct{}
+
+	mu       sync.Mutex // guards what follows
+	wishes   []queue.Fact
+	answer   queue.Answer
+	sessions map[[32]byte]session
+	people   map[int64]account.Right
+	secret   map[queue.RepoID]bool // repositories that nobody may see
+	hostAway error
 }
 
 func sha(c string) string { return strings.Repeat(c, 40) }
@@ -45,7 +55,8 @@ func newWorld() *world {
 	alone := q
 	alone.ID, alone.Repo.Name, alone.Branch = 3, "lib", "main"
 
-	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1)}
+	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1),
+		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}}
 	w.turn.Store(4)
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
 	second := w.add(12, hostile, queue.Testing, queue.TestRunStarted, 12)
@@ -210,6 +221,71 @@ func (w *world) Run(_ context.Context, _ queue.ID, id queue.RunID) (queue.Run, [
 	return *r, w.entries, w.broken
 }
 
+func (w *world) RunsOf(_ context.Context, _ queue.ID, pr int64, limit int) ([]queue.Run, error) {
+	var runs []queue.Run
+	for _, r := range w.s.Runs {
+		if slices.ContainsFunc(r.Own(), func(s queue.Step) bool { return s.PR == pr }) {
+			runs = append(runs, *r)
+		}
+	}
+	return runs[:min(len(runs), limit)], w.broken
+}
+
+func (w *world) Wish(_ context.Context, _ queue.RepoID, _ queue.ID, fact queue.Fact) (queue.Answer, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wishes = append(w.wishes, fact)
+	return w.answer, w.broken
+}
+
+func (w *world) NewSession(_ context.Context, hash [32]byte, who queue.Actor, _, expires time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions[hash] = session{who, expires}
+	return w.broken
+}
+
+func (w *world) Session(_ context.Context, hash [32]byte, now time.Time) (queue.Actor, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s, ok := w.sessions[hash]
+	if !ok || !now.Before(s.expires) {
+		return queue.Actor{}, queue.ErrNotFound
+	}
+	return s.who, w.broken
+}
+
+func (w *world) EndSession(_ context.Context, hash [32]byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sessions, hash)
+	return w.broken
+}
+
+// Right is the host's word on people.
+func (w *world) Right(_ context.Context, repo queue.Repo, who queue.Actor) (account.Right, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.secret[repo.ID] {
+		return account.NoRight, w.hostAway
+	}
+	return w.people[who.ID], w.hostAway
+}
+
+// PullRequest is what the host says of a pull request: it has those below 1000.
+func (w *world) PullRequest(_ context.Context, _ queue.Repo, number int64) (queue.PullRequestSeen, bool, error) {
+	if number >= 1000 {
+		return queue.PullRequestSeen{}, true, w.hostAway
+	}
+	return queue.PullRequestSeen{PullRequest: queue.PullRequest{Number: number, Open: true, Head: sha("a")}}, false, w.hostAway
+}
+
+// session is somebody who signed in.
+type session struct {
+	who     queue.Actor
+	expires time.Time
+}
+
 func handler(t testing.TB, s Store) *Handler {
 	t.Helper()
 	h, err := New(Config{Store: s, Clock: func() time.Time { return noon }})
@@ -217,4 +293,24 @@ func handler(t testing.TB, s Store) *Handler {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// wishes are what was wished, in a few words.
+func wishes(w *world) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var said []string
+	for _, fact := range w.wishes {
+		text := fact.Kind()
+		switch f := fact.(type) {
+		case queue.Submitted:
+			text += fmt.Sprint(" ", f.PullRequest.Number, " by ", f.By, " ", f.Via, " ", f.Priority, " ", f.PriorityGiven, " ", f.NoBatch, " ", f.Force)
+		case queue.CancelRequested:
+			text += fmt.Sprint(" ", f.PR, " by ", f.By, " ", f.Via)
+		case queue.RestartRequested:
+			text += fmt.Sprint(" ", f.PR, " by ", f.By, " ", f.Via)
+		}
+		said = append(said, text)
+	}
+	return strings.Join(said, ", ")
 }

@@ -30,6 +30,9 @@ type config struct {
 	appID         int64
 	appKey        []byte // PEM
 	webhookSecret []byte
+	clientID      string // of sign-in to the pages; "" = nobody signs in
+	clientSecret  string
+	localPages    bool // without sign-in: who is at this machine may act
 	prefixes      []string
 	bots          []string
 	rate          float64 // negative = no limit
@@ -87,6 +90,7 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		}
 	}
 	c.gitHub(s.gitHub, &cfg)
+	c.dashboard(s, &cfg)
 	if err := errors.Join(c.problems...); err != nil {
 		return config{}, err
 	}
@@ -169,6 +173,40 @@ func (c *checker) gitHub(s gitHub, cfg *config) {
 	if len(cfg.webhookSecret) == 0 && s.WebhookSecretFile == "" {
 		c.wrong("webhook-secret is missing: set SIGNALBOX_WEBHOOK_SECRET to the secret of the App's webhook. Without it anybody could merge anything")
 	}
+}
+
+// dashboard reads who sees the pages.
+func (c *checker) dashboard(s settings, cfg *config) {
+	reachable := !loopback(cfg.listen)
+	switch s.DashboardPublic {
+	case "yes", "no":
+	default:
+		c.wrong("dashboard-public is %q: give yes or no", s.DashboardPublic)
+	}
+	switch {
+	case s.DashboardAuth == "none" && reachable && s.DashboardPublic == "no":
+		c.wrong("dashboard-auth is none, and other machines reach %s: everybody who does would see every queue. Set SIGNALBOX_DASHBOARD_AUTH to github, "+
+			"listen on 127.0.0.1 alone, or set SIGNALBOX_DASHBOARD_PUBLIC to yes if that is meant", cfg.listen)
+	case s.DashboardAuth == "none":
+		base, err := url.Parse(cfg.baseURL)
+		cfg.localPages = !reachable && err == nil && (cfg.baseURL == "" || loopback(net.JoinHostPort(base.Hostname(), "0")))
+	case s.DashboardAuth != "github":
+		c.wrong("dashboard-auth is %q: give github or none", s.DashboardAuth)
+	case s.AppID == "": // said already
+	default:
+		cfg.clientID, cfg.clientSecret = s.ClientID, c.secret("client-secret", "SIGNALBOX_CLIENT_SECRET", s.ClientSecret, s.ClientSecretFile)
+		if s.ClientID == "" || cfg.clientSecret == "" && s.ClientSecretFile == "" {
+			c.wrong("people sign in to the pages with GitHub: set SIGNALBOX_CLIENT_ID and SIGNALBOX_CLIENT_SECRET_FILE to what the App's settings page shows " +
+				"(there, /auth/callback on this server is the callback URL). Without sign-in: set SIGNALBOX_DASHBOARD_AUTH to none")
+		}
+	}
+}
+
+// loopback reports whether only this machine reaches an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // secret is a value that stands in the environment or in a file. It never

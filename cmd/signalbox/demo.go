@@ -19,6 +19,7 @@ type demoCommand struct {
 	Once   bool   `xor:"way" help:"Land ten pull requests, one of each kind of trouble, check the history, and exit 0 only if all promises hold."`
 	Serve  bool   `xor:"way" help:"Start everything without traffic, for a program that drives it."`
 	Listen string `default:"127.0.0.1:0" help:"Address of the server."`
+	SignIn bool   `help:"Have people sign in to the pages, as one of the demo's authors. Otherwise whoever opens them may do everything."`
 	JSON   bool   `name:"json" help:"With --serve: print where everything is as one line of JSON."`
 
 	Authors     int           `default:"5" help:"How many authors there are (1 to 12)."`
@@ -65,7 +66,7 @@ func (d *demoCommand) Run(ctx context.Context, c console) (err error) {
 		tell.out = io.Discard
 	}
 	tell.say("Starting a private Postgres, a simulated GitHub and the server …")
-	o := stageOptions{listen: d.Listen, log: log, moved: tell.moved, seed: d.Seed}
+	o := stageOptions{listen: d.Listen, log: log, moved: tell.moved, seed: d.Seed, signIn: d.SignIn}
 	if d.LogLevel == "debug" {
 		o.simLog = log // Ctrl-C reaches its git processes too, and it complains
 	}

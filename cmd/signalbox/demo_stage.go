@@ -34,6 +34,7 @@ type stageOptions struct {
 	// database is the folder of a Postgres that commits durably, as that of an
 	// installation does; "" = a temporary one that does not.
 	database string
+	signIn   bool // people sign in to the pages with the simulated GitHub
 }
 
 // stage is what the demo plays on: everything runs.
@@ -83,7 +84,7 @@ func setStage(ctx context.Context, o stageOptions) (_ *stage, err error) {
 		return nil, err
 	}
 	secret := rand.Text()
-	cfg, err := demoSettings(s, o.listen, secret).check(o.log)
+	cfg, err := demoSettings(s, o, secret).check(o.log)
 	if err != nil {
 		return nil, err
 	}
@@ -91,18 +92,25 @@ func setStage(ctx context.Context, o stageOptions) (_ *stage, err error) {
 		return nil, err
 	}
 	s.sim.SetWebhook(s.where.Webhook, secret)
+	s.sim.SetCallback(s.where.Dashboard + "auth/callback")
 	return s, s.makeTokens(ctx)
 }
 
 // demoSettings are those that an operator would give to serve.
-func demoSettings(s *stage, listen, secret string) settings {
+func demoSettings(s *stage, o stageOptions, secret string) settings {
+	auth, id, clientSecret := "none", "", ""
+	if o.signIn {
+		auth = "github"
+		id, clientSecret = s.sim.OAuthClient()
+	}
 	return settings{
 		storage: storage{DatabaseURL: s.postgres.URL(), DatabaseConns: "20", DataDir: filepath.Join(s.folder, "data")},
 		gitHub: gitHub{
 			GitHubURL: s.sim.URL(), GitHubLimits: "off", AppSlug: "signalbox", Host: demoHost, AppID: strconv.FormatInt(s.sim.AppID(), 10),
 			AppPrivateKey: string(s.sim.AppKeyPEM()), WebhookSecret: secret,
+			ClientID: id, ClientSecret: clientSecret,
 		},
-		Listen: listen, MetricsListen: "127.0.0.1:0", CommandPrefixes: "/signalbox",
+		DashboardAuth: auth, DashboardPublic: "yes", Listen: o.listen, MetricsListen: "127.0.0.1:0", CommandPrefixes: "/signalbox",
 		APIRate: "100", APIBurst: "200", Deciders: "2",
 	}
 }

@@ -117,7 +117,13 @@ func (s *service) routes() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pages, err = web.New(web.Config{Store: s.db.DB, Log: s.cfg.log, Clock: s.clock.Now})
+	dashboard := web.Config{
+		Store: s.db.DB, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
+	}
+	if s.cfg.clientID != "" {
+		dashboard.SignIn = s.host.SignIn(s.cfg.clientID, s.cfg.clientSecret)
+	}
+	s.pages, err = web.New(dashboard)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ type settings struct {
 	MetricsListen string `default:"127.0.0.1:9090" env:"SIGNALBOX_METRICS_LISTEN" help:"Address to serve GET /metrics on, without a token; \"off\" for none."`
 	BaseURL       string `env:"SIGNALBOX_BASE_URL" help:"Where people reach this server, such as https://signalbox.example.com. Links that are posted on pull requests begin with it. Default: the address that it listens on, which is of use on this machine alone."`
 
+	DashboardAuth   string `default:"github" env:"SIGNALBOX_DASHBOARD_AUTH" help:"Who sees the pages. github: people sign in, see the repositories that they can read, and do what their rights allow. none: everybody who reaches this server sees everything, and who sits at it may change everything."`
+	DashboardPublic string `default:"no" env:"SIGNALBOX_DASHBOARD_PUBLIC" help:"yes: dashboard-auth none is meant, although other machines reach the address. Pages show titles, authors, checks and commits to all of them, and can only be read."`
+
 	CommandPrefixes string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
 	AllowedBots     string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
 	APIRate         string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
@@ -38,6 +41,9 @@ type gitHub struct {
 	AppID             string `name:"app-id" env:"SIGNALBOX_APP_ID" help:"Number of the GitHub App."`
 	AppPrivateKey     string `name:"app-private-key" env:"SIGNALBOX_APP_PRIVATE_KEY" help:"Private key of the GitHub App, in PEM form. Better in a file: see the next setting."`
 	AppPrivateKeyFile string `name:"app-private-key-file" env:"SIGNALBOX_APP_PRIVATE_KEY_FILE" help:"File that holds the private key."`
+	ClientID          string `name:"client-id" env:"SIGNALBOX_CLIENT_ID" help:"Client ID of the GitHub App, with which people sign in to the pages."`
+	ClientSecret      string `env:"SIGNALBOX_CLIENT_SECRET" help:"Client secret of the GitHub App."`
+	ClientSecretFile  string `name:"client-secret-file" env:"SIGNALBOX_CLIENT_SECRET_FILE" help:"File that holds the client secret."`
 	WebhookSecret     string `name:"webhook-secret" env:"SIGNALBOX_WEBHOOK_SECRET" help:"Secret that the GitHub App signs its webhooks with."`
 	WebhookSecretFile string `name:"webhook-secret-file" env:"SIGNALBOX_WEBHOOK_SECRET_FILE" help:"File that holds the webhook secret."`
 }

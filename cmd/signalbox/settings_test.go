@@ -22,7 +22,8 @@ func parsed(t *testing.T, args ...string) settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(append([]string{"serve"}, args...)); err != nil {
+	// Who sees the pages has tests of its own.
+	if _, err := parser.Parse(append([]string{"serve", "--dashboard-auth=none", "--dashboard-public=yes"}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	return grammar.Serve.settings
@@ -66,6 +67,38 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 	if got := len(flatten(err)); got != 13 {
 		t.Errorf("%d problems, want 13:\n%v", got, err)
+	}
+}
+
+func TestWhoSeesThePagesIsNeverLeftToChance(t *testing.T) {
+	t.Parallel()
+	app := []string{"--app-id=7", "--app-private-key-file=" + key(t), "--webhook-secret=x"}
+	github := []string{"--dashboard-auth=github", "--client-id=Iv1.x", "--client-secret=very-secret"}
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		wrong string // a word of the problem; "" = none
+		local bool   // who is at the machine may act
+	}{
+		{"people sign in", github, "", false},
+		{"the secret is in a file", []string{"--dashboard-auth=github", "--client-id=Iv1.x", "--client-secret-file=" + write(t, "very-secret")}, "", false},
+		{"the secret is missing", github[:2], "/auth/callback", false},
+		{"the id is missing", []string{"--dashboard-auth=github", "--client-secret=very-secret"}, "SIGNALBOX_CLIENT_ID", false},
+		{"nobody signs in at an address of this machine", []string{"--dashboard-public=no", "--listen=127.0.0.1:8080"}, "", true},
+		{"and so by its other name", []string{"--dashboard-public=no", "--listen=localhost:8080", "--base-url=http://[::1]:8080"}, "", true},
+		{"but people come through a proxy", []string{"--dashboard-public=no", "--listen=127.0.0.1:8080", "--base-url=https://signalbox.example.com"}, "", false},
+		{"nobody signs in, and all can come", []string{"--dashboard-public=no", "--listen=:8080"}, "other machines reach :8080", false},
+		{"nobody signs in, all can come, and it is meant", nil, "", false},
+		{"a way that nobody knows", []string{"--dashboard-auth=saml"}, "github or none", false},
+		{"neither yes nor no", []string{"--dashboard-public=maybe"}, "dashboard-public", false},
+	} {
+		cfg, err := parsed(t, append(app, tt.args...)...).check(discard)
+		if (err != nil) != (tt.wrong != "") || err != nil && (!strings.Contains(err.Error(), tt.wrong) || strings.Contains(err.Error(), "very-secret")) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if cfg.localPages != tt.local {
+			t.Errorf("%s: who is at the machine may act: %t", tt.name, cfg.localPages)
+		}
 	}
 }
 

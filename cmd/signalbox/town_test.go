@@ -118,7 +118,7 @@ func settingsFor(s *githubsim.Server, dsn, dataDir, secret string) settings {
 			GitHubURL: s.URL(), GitHubLimits: "off", AppSlug: "signalbox", Host: demoHost, AppID: fmt.Sprint(s.AppID()),
 			AppPrivateKey: string(s.AppKeyPEM()), WebhookSecret: secret,
 		},
-		Listen: "127.0.0.1:0", MetricsListen: "off", CommandPrefixes: "/signalbox",
+		DashboardAuth: "none", DashboardPublic: "no", Listen: "127.0.0.1:0", MetricsListen: "off", CommandPrefixes: "/signalbox",
 		APIRate: "0", APIBurst: "200", Deciders: "2",
 	}
 }

@@ -18,7 +18,7 @@ var ErrUnknown = errors.New("there is no such thing")
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
 // reserved are owner names that the server needs for itself.
-var reserved = map[string]bool{"repos": true, "api": true, "_control": true, "app": true, "apps": true, "orgs": true, "users": true}
+var reserved = map[string]bool{"repos": true, "api": true, "_control": true, "app": true, "apps": true, "orgs": true, "users": true, "login": true}
 
 func goodName(name string) bool {
 	return namePattern.MatchString(name) && !strings.HasPrefix(name, ".") && !strings.HasSuffix(name, ".git")

@@ -73,6 +73,11 @@ func (s *Server) controls() map[string]func(*http.Request) (any, error) {
 		"POST /_control/faults":       with(func(_ *http.Request, in faultsInput) (any, error) { return done(s.setFaults(in)) }),
 		"POST /_control/repository":   with(func(_ *http.Request, in RepoDeed) (any, error) { return done(s.changeRepo(in)) }),
 		"POST /_control/installation": with(func(_ *http.Request, in InstallationDeed) (any, error) { return done(s.changeInstallation(in)) }),
+		"POST /_control/callback": with(func(_ *http.Request, in struct{ URL string }) (any, error) {
+			s.SetCallback(in.URL)
+			id, secret := s.OAuthClient()
+			return object{"clientId": id, "clientSecret": secret}, nil
+		}),
 		"GET /_control/log": func(r *http.Request) (any, error) {
 			return s.Log(r.Context(), r.URL.Query().Get("repo"), r.URL.Query().Get("branch"))
 		},

@@ -83,6 +83,8 @@
 //	POST /_control/installation {owner, author, action: install|uninstall|suspend|unsuspend}
 //	POST /_control/token    {login} → {token}, with which git and the API can be used as that person
 //	POST /_control/webhook  {url, secret}
+//	POST /_control/callback {url}, where people who sign in are led back to
+//	                        → {clientId, clientSecret}
 //	POST /_control/faults   {next: [{method, path, action: fail|failAfter|slow|limit|drop|dropAfter, status?, times?,
 //	                         delayMs?, retryAfter?}], webhooks: {lose, repeat, delayMs, reorder, seed}, clear?}
 //	GET  /_control/log?repo=owner/name&branch=main

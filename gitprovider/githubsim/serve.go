@@ -46,6 +46,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveControl(w, r)
 		return
 	}
+	if oauthPath(asked) {
+		s.serveOAuth(w, r)
+		return
+	}
 	path := asked
 	for _, prefix := range []string{"/api/v3", "/api/uploads"} {
 		if rest, ok := strings.CutPrefix(asked, prefix); ok && (rest == "" || rest[0] == '/') {

@@ -141,17 +141,18 @@ func orElse[T comparable](v, otherwise T) T {
 
 // Server is a running simulated GitHub. Its methods are safe for concurrent use.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	keyPEM  []byte         // the App's private key when the server made it
-	key     *rsa.PublicKey // checks the App's JWTs
-	routes  []route
-	control map[string]func(*http.Request) (any, error)
-	work    *work // the one place that starts goroutines
-	hooks   *dispatcher
-	faults  faultPlan
-	forking sync.Mutex   // held while a fork is made, so that each is made once
-	url     atomic.Value // a string: Config.URL, or what the first request said
+	cfg                    Config
+	log                    *slog.Logger
+	keyPEM                 []byte         // the App's private key when the server made it
+	key                    *rsa.PublicKey // checks the App's JWTs
+	routes                 []route
+	control                map[string]func(*http.Request) (any, error)
+	work                   *work // the one place that starts goroutines
+	hooks                  *dispatcher
+	faults                 faultPlan
+	clientID, clientSecret string       // of people's sign-in
+	forking                sync.Mutex   // held while a fork is made, so that each is made once
+	url                    atomic.Value // a string: Config.URL, or what the first request said
 
 	mu            sync.Mutex // guards everything below and the nouns of state.go
 	lastID        int64
@@ -162,6 +163,8 @@ type Server struct {
 	others        map[int64]*app // Apps that report checks, by id
 	installations map[int64]*installation
 	tokens        map[string]*token
+	grants        map[string]grant  // by code
+	callback      string            // where people who sign in are led back to
 	used          map[string]*quota // by token
 	repos         map[string]*repo  // by "owner/name" in lower case
 	reposByID     map[int64]*repo
@@ -189,7 +192,8 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, lastID: 1000,
 		accounts: map[string]*account{}, accountsByID: map[int64]*account{},
-		installations: map[int64]*installation{}, tokens: map[string]*token{}, used: map[string]*quota{},
+		installations: map[int64]*installation{}, tokens: map[string]*token{}, grants: map[string]grant{},
+		clientID: "Iv1.simulated", clientSecret: newSecret(""), used: map[string]*quota{},
 		repos: map[string]*repo{}, reposByID: map[int64]*repo{}, comments: map[int64]*comment{},
 		runs: map[int64]*checkRun{}, suites: map[int64]*suite{}, orgRules: map[string][]*ruleset{},
 		others: map[int64]*app{},
