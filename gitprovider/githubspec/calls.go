@@ -55,7 +55,7 @@ const (
 // Calls returns what to put around a GitHub's handler, so that each request
 // and each answer of its REST API that is not as GitHub describes it is
 // reported. Parameters of the query and fields of the body that GitHub does
-// not know count, too. Git, GraphQL and paths under /_control/ are not judged,
+// not know count, too. Git, GraphQL and paths under /_control/ and /login/ are not judged,
 // and neither are answers of status 500 and more, which nobody describes.
 // report is called from the goroutines of the handler.
 func Calls(rule Rule, report func(error)) func(http.Handler) http.Handler {
@@ -80,7 +80,7 @@ func Calls(rule Rule, report func(error)) func(http.Handler) http.Handler {
 }
 
 func judged(path string) bool {
-	return !strings.HasPrefix(path, "/_control/") && !strings.Contains(path, ".git/") &&
+	return !strings.HasPrefix(path, "/_control/") && !strings.HasPrefix(path, "/login/") && !strings.Contains(path, ".git/") &&
 		!strings.HasSuffix(path, "/graphql")
 }
 
