@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
@@ -34,7 +35,7 @@ func (db *DB) CreateQueue(ctx context.Context, org int64, host, owner, name, bra
 			return fmt.Errorf("read the new queue: %w", err)
 		}
 		created = row.queue()
-		return nil
+		return audit(ctx, tx, org, id, account.Audit{At: now, By: account.AuthorOf(ctx), Deed: account.QueueCreated, Subject: subjectOf(&created)})
 	})
 	return created, fail("create queue", err)
 }
@@ -131,7 +132,8 @@ func (db *DB) DeleteQueue(ctx context.Context, org int64, host, owner, name, bra
 		if _, err := tx.ExecContext(ctx, `DELETE FROM queues WHERE id = $1`, row.ID); err != nil {
 			return fmt.Errorf("delete: %w", err)
 		}
-		return nil
+		gone := row.queue()
+		return audit(ctx, tx, org, row.ID, account.Audit{At: db.clock(), By: account.AuthorOf(ctx), Deed: account.QueueDeleted, Subject: subjectOf(&gone)})
 	})
 	return fail("delete queue", err)
 }

@@ -61,10 +61,16 @@ func (r tokenRow) token() account.Token {
 // secret (see account.NewSecret and account.Hash). expires zero: never.
 func (db *DB) CreateToken(ctx context.Context, org account.Organization, name string, scope account.Scope, hash [32]byte, expires time.Time) (account.Token, error) {
 	t := account.Token{Org: org, Name: clean(name), Scope: scope, CreatedAt: db.clock(), ExpiresAt: stamp(expires).time()}
-	err := db.sql.GetContext(ctx, &t.ID, `
-		INSERT INTO api_tokens (org_id, name, hash, scope, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
-		org.ID, t.Name, hash[:], string(scope), t.CreatedAt, stamp(expires))
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &t.ID, `
+			INSERT INTO api_tokens (org_id, name, hash, scope, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
+			org.ID, t.Name, hash[:], string(scope), t.CreatedAt, stamp(expires)); err != nil {
+			return err
+		}
+		return audit(ctx, tx, org.ID, 0, account.Audit{At: t.CreatedAt, By: account.AuthorOf(ctx), Deed: account.TokenCreated, Subject: t.Name,
+			Changes: []account.Changed{{Name: "scope", To: string(scope)}}})
+	})
 	if err != nil {
 		return account.Token{}, fail("create token", missingIs(err, queue.ErrNotFound))
 	}
@@ -88,9 +94,16 @@ func (db *DB) ListTokens(ctx context.Context, org int64) ([]account.Token, error
 // RevokeToken makes a token invalid from now on. ErrNotFound: the organisation
 // has no such token. Revoking it again keeps the first time.
 func (db *DB) RevokeToken(ctx context.Context, org, id int64) error {
-	err := db.sql.GetContext(ctx, &id, `
-		UPDATE api_tokens SET revoked_at = COALESCE(revoked_at, $3) WHERE org_id = $1 AND id = $2 RETURNING id`,
-		org, id, db.clock())
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		var name string
+		now := db.clock()
+		if err := tx.GetContext(ctx, &name, `
+			UPDATE api_tokens SET revoked_at = COALESCE(revoked_at, $3) WHERE org_id = $1 AND id = $2 RETURNING name`,
+			org, id, now); err != nil {
+			return err
+		}
+		return audit(ctx, tx, org, 0, account.Audit{At: now, By: account.AuthorOf(ctx), Deed: account.TokenRevoked, Subject: name})
+	})
 	return fail("revoke token", err)
 }
 

@@ -80,6 +80,8 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err != nil {
 		return err
 	}
+	before := s.Queue // decide works on s
+	before.RequiredStatuses = slices.Clone(before.RequiredStatuses)
 	done.plan = decide(s, facts, now)
 	if done.plan.Queue.ID != done.id {
 		return fmt.Errorf("the plan is for queue %d", done.plan.Queue.ID)
@@ -88,6 +90,9 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 		if answer, ok := done.plan.Answers[f.ID]; ok && isWish(f.Fact) {
 			done.answers[f.ID] = answer
 		}
+	}
+	if err := auditChanges(ctx, tx, before, facts, &done.plan); err != nil {
+		return err
 	}
 	return db.save(ctx, tx, now, done)
 }

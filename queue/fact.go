@@ -103,6 +103,8 @@ type RestartRequested struct {
 type ChangeRequested struct {
 	Change Change    `json:"change"`
 	By     Actor     `json:"by"`
+	Via    Via       `json:"via,omitempty"`
+	Token  string    `json:"token,omitempty"` // name of the API token, with ViaAPI
 	At     time.Time `json:"at"`
 }
 

@@ -148,7 +148,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.timeout)
 	defer cancel()
-	return rt.handle(ctx, c)
+	return rt.handle(account.As(ctx, account.Author{Token: c.token.Name}), c)
 }
 
 // admit finds out who calls and whether they may.

@@ -161,7 +161,7 @@ func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
 	return &child{url: "http://" + address, log: &lockedBuffer{}, env: []string{
 		childVariable + "=serve", "PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + os.TempDir(),
 		"DATABASE_URL=" + dsn, "SIGNALBOX_DATABASE_CONNECTIONS=8", "SIGNALBOX_DATA_DIR=" + filepath.Join(folder, "data"),
-		"SIGNALBOX_LISTEN=" + address, "SIGNALBOX_METRICS_LISTEN=off",
+		"SIGNALBOX_LISTEN=" + address, "SIGNALBOX_METRICS_LISTEN=off", "SIGNALBOX_DASHBOARD_AUTH=none",
 		"SIGNALBOX_GITHUB_URL=" + host.URL(), "SIGNALBOX_GITHUB_LIMITS=off", "SIGNALBOX_HOST=" + demoHost,
 		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_APP_PRIVATE_KEY_FILE=" + key, "SIGNALBOX_WEBHOOK_SECRET=" + childSecret,
 	}}

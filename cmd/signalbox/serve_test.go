@@ -36,14 +36,14 @@ func TestWhatCannotWorkIsSaidInOneSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { taken.Close() })
-	app := []string{"serve", "--app-id=1", "--app-private-key-file=" + key(t), "--webhook-secret=x", "--metrics-listen=off", "--data-dir=" + t.TempDir()}
+	app := []string{"serve", "--dashboard-auth=none", "--dashboard-public=yes", "--app-id=1", "--app-private-key-file=" + key(t), "--webhook-secret=x", "--metrics-listen=off", "--data-dir=" + t.TempDir()}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"the database is not there": {slices.Concat(app, []string{"--database-url=postgres://u@127.0.0.1:1/x?sslmode=disable"}), "Check that Postgres runs"},
 		"the port is taken":         {slices.Concat(app, []string{"--database-url=" + dbtest.DSN(t), "--listen=" + taken.Addr().String()}), "another program listens there"},
-		"the key is no key":         {[]string{"serve", "--app-id=1", "--app-private-key=x", "--webhook-secret=x"}, "PEM"},
+		"the key is no key":         {[]string{"serve", "--dashboard-auth=none", "--dashboard-public=yes", "--app-id=1", "--app-private-key=x", "--webhook-secret=x"}, "PEM"},
 		"there is no such command":  {[]string{"surf"}, "unexpected argument surf"},
 		"there is no such flag":     {[]string{"serve", "--lisen=:1"}, "unknown flag --lisen"},
 		"the scope is unknown":      {[]string{"token", "create", "--org=acme", "--scope=god"}, "read, submit, admin"},
