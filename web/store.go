@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
@@ -46,6 +47,23 @@ type Store interface {
 	Session(ctx context.Context, hash [32]byte, now time.Time) (queue.Actor, error)
 	// EndSession forgets a session. One that is not there is fine.
 	EndSession(ctx context.Context, hash [32]byte) error
+	// Organization finds an organisation by its slug, with the repositories
+	// that the App works on for it. ErrNotFound: there is none.
+	Organization(ctx context.Context, slug string) (account.Organization, []queue.Repo, error)
+	// OrganizationName is the slug of the organisation of a queue.
+	OrganizationName(ctx context.Context, q queue.ID) (string, error)
+	// ListTokens lists the API tokens of an organisation, oldest first.
+	ListTokens(ctx context.Context, org int64) ([]account.Token, error)
+	// CreateToken keeps a new token under the hash of its secret, and
+	// RevokeToken makes one worthless, in the name of account.AuthorOf(ctx).
+	// ErrNotFound: the organisation has no such token.
+	CreateToken(ctx context.Context, org account.Organization, name string, scope account.Scope, hash [32]byte, expires time.Time) (account.Token, error)
+	RevokeToken(ctx context.Context, org, id int64) error
+	// Audit lists lines of an organisation's audit log, the newest first,
+	// those with a smaller number than below unless that is 0; AuditOf those
+	// about one queue.
+	Audit(ctx context.Context, org int64, below int64, take int) ([]account.Audit, error)
+	AuditOf(ctx context.Context, q queue.ID, below int64, take int) ([]account.Audit, error)
 	// Turns are the versions of all queues: one that has changed has another.
 	Turns(ctx context.Context) (map[queue.ID]int64, error)
 	// Wakeups yields a value when some queue may have changed; several may

@@ -111,6 +111,9 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name":            h.queue,
 		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
 		"/q/:host/:owner/:name/run/:run":   h.run,
+		"/q/:host/:owner/:name/settings":   h.settings,
+		"/orgs/:org/tokens":                h.tokens,
+		"/orgs/:org/audit":                 h.audit,
 	} {
 		r.Handler(http.MethodGet, path, h.guard(h.page(show)))
 		r.Handler(http.MethodHead, path, h.guard(h.page(show)))
@@ -121,9 +124,13 @@ func (h *Handler) routes() *httprouter.Router {
 	for path, do := range map[string]func(*http.Request) (string, error){
 		"/q/:host/:owner/:name/pr/:number/:deed": h.pullRequestDeed,
 		"/q/:host/:owner/:name/submit":           h.submitByNumber,
+		"/q/:host/:owner/:name/state":            h.changeState,
+		"/q/:host/:owner/:name/settings":         h.changeSettings,
+		"/orgs/:org/tokens/revoke":               h.revokeToken,
 	} {
 		r.Handler(http.MethodPost, path, h.guard(h.deed(do)))
 	}
+	r.Handler(http.MethodPost, "/orgs/:org/tokens", h.guard(h.form(h.createToken)))
 	if h.signIn != nil {
 		r.HandlerFunc(http.MethodGet, "/sign-in", h.signInPage)
 		r.HandlerFunc(http.MethodGet, "/auth/start", h.startSignIn)

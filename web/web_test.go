@@ -39,6 +39,7 @@ var everyPage = map[string]string{
 	"pr_failed":        "/q/github.com/acme/app/pr/9?branch=release%2F1.2",
 	"pr_merged":        "/q/github.com/acme/app/pr/8?branch=release%2F1.2",
 	"run":              "/q/github.com/acme/app/run/run-two?branch=release%2F1.2",
+	"settings":         "/q/github.com/acme/app/settings?branch=release%2F1.2",
 	"never_submitted":  "/q/github.com/acme/app/pr/99?branch=release%2F1.2",
 	"no_such_page":     "/etc/passwd",
 	"no_such_branch":   "/q/github.com/acme/app?branch=nope",

@@ -40,6 +40,11 @@ type world struct {
 	people   map[int64]account.Right
 	secret   map[queue.RepoID]bool // repositories that nobody may see
 	hostAway error
+	repos    []queue.Repo // of the organisation
+	tokens   []account.Token
+	hash     [32]byte       // of the newest token
+	author   account.Author // of the last change of a token
+	audits   []account.Audit
 }
 
 func sha(c string) string { return strings.Repeat(c, 40) }
@@ -86,6 +91,16 @@ func newWorld() *world {
 		{Entry: second.ID, PR: 12, Submission: 1, From: queue.NotReady, To: queue.Cancelled, At: noon.Add(-2 * time.Hour), Reason: queue.PRClosed, Message: "The pull request was closed."},
 		{Entry: second.ID, PR: 12, Submission: 2, From: queue.Cancelled, To: queue.NotReady, At: noon.Add(-30 * time.Minute), Reason: queue.SubmittedByUser, Actor: queue.Actor{Login: "bob", ID: 2}},
 		{Entry: second.ID, PR: 12, Submission: 2, From: queue.Pending, To: queue.Testing, At: noon.Add(-12 * time.Minute), Reason: queue.TestRunStarted, Message: "Testing has started with " + hostile, Run: "run-two"},
+	}
+	w.tokens = []account.Token{
+		{ID: 1, Name: "ci", Scope: account.Submit, CreatedAt: noon.Add(-time.Hour), LastUsed: noon.Add(-time.Minute)},
+		{ID: 2, Name: "old", Scope: account.Admin, CreatedAt: noon.Add(-time.Hour), RevokedAt: noon.Add(-time.Minute)},
+		{ID: 3, Name: "older", Scope: account.Read, CreatedAt: noon.Add(-time.Hour), ExpiresAt: noon},
+	}
+	w.audits = []account.Audit{
+		{ID: 9, At: noon.Add(-time.Hour), By: account.Author{Login: "ada", UserID: 3}, Deed: account.QueueChanged, Subject: "github.com/acme/app:release/1.2",
+			Changes: []account.Changed{{Name: "concurrency", From: "1", To: "2"}}},
+		{ID: 8, At: noon.Add(-2 * time.Hour), By: account.Author{Token: "terraform"}, Deed: account.QueueCreated, Subject: "github.com/acme/app:release/1.2"},
 	}
 	for _, n := range []int64{11, 12, 13, 14, 15} {
 		w.entries = append(w.entries, *w.s.ByPR(n))
@@ -260,6 +275,55 @@ func (w *world) EndSession(_ context.Context, hash [32]byte) error {
 	defer w.mu.Unlock()
 	delete(w.sessions, hash)
 	return w.broken
+}
+
+func (w *world) Organization(_ context.Context, slug string) (account.Organization, []queue.Repo, error) {
+	if slug != "acme" {
+		return account.Organization{}, nil, queue.ErrNotFound
+	}
+	return account.Organization{ID: 1, Slug: slug}, w.repos, w.broken
+}
+
+func (w *world) OrganizationName(context.Context, queue.ID) (string, error) { return "acme", w.broken }
+
+func (w *world) ListTokens(context.Context, int64) ([]account.Token, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.tokens), w.broken
+}
+
+func (w *world) CreateToken(ctx context.Context, org account.Organization, name string, scope account.Scope, hash [32]byte, expires time.Time) (account.Token, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := account.Token{ID: int64(len(w.tokens) + 1), Org: org, Name: name, Scope: scope, CreatedAt: noon, ExpiresAt: expires}
+	w.tokens, w.hash, w.author = append(w.tokens, t), hash, account.AuthorOf(ctx)
+	return t, w.broken
+}
+
+func (w *world) RevokeToken(ctx context.Context, _, id int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.tokens {
+		if w.tokens[i].ID == id {
+			w.tokens[i].RevokedAt, w.author = noon, account.AuthorOf(ctx)
+			return w.broken
+		}
+	}
+	return queue.ErrNotFound
+}
+
+func (w *world) Audit(_ context.Context, _ int64, below int64, take int) ([]account.Audit, error) {
+	var lines []account.Audit
+	for _, l := range w.audits {
+		if below == 0 || l.ID < below {
+			lines = append(lines, l)
+		}
+	}
+	return lines[:min(take, len(lines))], w.broken
+}
+
+func (w *world) AuditOf(ctx context.Context, _ queue.ID, below int64, take int) ([]account.Audit, error) {
+	return w.Audit(ctx, 0, below, take)
 }
 
 // Right is the host's word on people.
