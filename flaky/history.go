@@ -214,6 +214,12 @@ func (h *History) onStable(r Run, f Result) []Evidence {
 	}
 	h.Stable.step(r, f)
 	var found []Evidence
+	settled := 0 // each pull request is there once
+	for _, p := range h.PullRequests {
+		if !p.Waiting {
+			settled++
+		}
+	}
 	kept := h.PullRequests[:0]
 	for _, p := range h.PullRequests {
 		switch {
@@ -222,7 +228,7 @@ func (h *History) onStable(r Run, f Result) []Evidence {
 			continue // the branch was broken: the pull request need not be
 		default:
 			p.Waiting = false
-			if slices.ContainsFunc(kept, func(o PullFailure) bool { return !o.Waiting && o.Number != p.Number }) {
+			if settled++; settled > 1 {
 				found = append(found, Evidence{Test: f.Test, Kind: DistinctPullRequest, At: p.At,
 					FailedRun: p.Run, PassedRun: r.ID, PullRequest: p.Number, Fingerprint: p.Fingerprint})
 			}

@@ -133,6 +133,26 @@ func TestLateRunsChangeNoLine(t *testing.T) {
 	}
 }
 
+// Only what is settled counts as another pull request: the failure on 1 came
+// later than the pass of main, so main may have been broken by then.
+func TestOnlySettledPullRequestsCount(t *testing.T) {
+	t.Parallel()
+	var h History
+	observe := func(id int64, kind Kind, at int, failed bool, prs ...int) []Evidence {
+		return h.Observe(Run{ID: id, Kind: kind, Branch: "main", At: monday.Add(time.Duration(at) * time.Hour), Trusted: true, PullRequests: prs},
+			Result{Failed: failed, Passed: !failed}, failed)
+	}
+	observe(1, Stable, 1, false)
+	observe(2, PullRequest, 10, true, 1)
+	observe(3, PullRequest, 8, true, 2)
+	if found := observe(4, Stable, 9, false); len(found) > 0 {
+		t.Errorf("found %+v", found)
+	}
+	if found := observe(5, Stable, 11, false); len(found) != 1 || found[0].PullRequest != 1 {
+		t.Errorf("found %+v", found)
+	}
+}
+
 // The states, after a row of runs.
 func TestStates(t *testing.T) {
 	t.Parallel()
@@ -184,11 +204,12 @@ func TestBreakingAndRepairingIsNoFlakiness(t *testing.T) {
 	for _, c := range []struct {
 		between string
 		flaky   bool
-	}{{"S- S- S- S- S- S- S-", false}, {"S+ S- S+ S- S+ S- S+", true}} {
+		score   float64
+	}{{"S- S- S- S- S- S- S-", false, 0}, {"S+ S- S+ S- S+ S- S+", true, 6}} {
 		s := newStory(t)
 		s.tell("*5S+ P~#1 " + c.between + " P~#2 S+")
 		j := s.judge()
-		if (j.Status == Flaky) != c.flaky || s.history.Knows(5, s.at) != c.flaky {
+		if (j.Status == Flaky) != c.flaky || j.Score != c.score || s.history.Knows(5, s.at) != c.flaky {
 			t.Errorf("%s between two contradictions: %s with %.1f, fingerprints known: %v", c.between, j.Status, j.Score, s.history.Known)
 		}
 	}
@@ -222,14 +243,14 @@ func TestPassesSinceTheLastEvidence(t *testing.T) {
 	s := newStory(t)
 	s.tell("S+ S+ S~ *12S~")
 	s.judge()
-	s.tell("S+ S+ P+#4")
+	s.tell("S+ S+ P+#4 P-#5!")
 	s.judge()
 	if s.history.Passes != 3 || s.history.Rate != 0.5 {
 		t.Errorf("%d passes at rate %g, want 3 at 0.5", s.history.Passes, s.history.Rate)
 	}
 	s.tell("S~")
 	s.judge()
-	if s.history.Passes != 0 || s.history.Rate != 3.0/8 {
+	if s.history.Passes != 0 || s.history.Rate != 4.0/9 {
 		t.Errorf("after new evidence: %d passes at rate %g", s.history.Passes, s.history.Rate)
 	}
 }
@@ -273,6 +294,12 @@ func TestAHistoryStaysSmall(t *testing.T) {
 	stored, err := json.Marshal(h)
 	if err != nil || len(stored) > 32<<10 {
 		t.Errorf("%d bytes, %v", len(stored), err)
+	}
+	for what, n := range map[string][2]int{"lines": {len(h.Lines), maxLines}, "pull requests": {len(h.PullRequests), maxPulls},
+		"fingerprints": {len(h.Known), maxKnown}, "epochs": {len(h.Epochs), 29}} {
+		if n[0] > n[1] {
+			t.Errorf("%d %s", n[0], what)
+		}
 	}
 	var back History
 	if err := json.Unmarshal(stored, &back); err != nil || !reflect.DeepEqual(h, back) {

@@ -20,13 +20,11 @@ const (
 const (
 	// SuspectedScore is shown to people and changes nothing: one contradiction.
 	SuspectedScore = 3
-	// FlakyScore makes a test flaky if it comes from two epochs or more: two
-	// contradictions on two half days.
+	// FlakyScore makes a test flaky: two contradictions, on two half days, as
+	// one half day gives 3 at most.
 	FlakyScore = 5
 	// QuarantineScore lets its failures be excused: a third piece of evidence.
 	QuarantineScore = 6.5
-
-	flakyEpochs = 2
 )
 
 // Recovery: so many passes that the old rate would have let them all pass with
@@ -139,7 +137,7 @@ func (h *History) Status() Status {
 func (h *History) flakiness(now time.Time, j Judgement) ReasonCode {
 	quiet := now.Sub(h.LastAt) >= shortestQuiet && h.Passes >= j.needed
 	switch {
-	case j.Score >= FlakyScore && j.Epochs >= flakyEpochs && !quiet:
+	case j.Score >= FlakyScore && !quiet:
 		h.Flaky = true
 		h.Quarantined = h.Quarantined || j.Score >= QuarantineScore
 		return EvidenceFound
