@@ -61,7 +61,7 @@ flaky-figures: ## how well flaky tests are found, over many simulated repositori
 	$(GO) test ./flaky -run TestFindsFlakyTestsAndHidesNoBugs -v -args -worlds 10
 
 bench: ## benchmarks of the core and of storage; docs/benchmarks.md has results
-	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest ./flaky/report
 
 build: ## bin/signalbox
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/signalbox ./cmd/signalbox
