@@ -17,6 +17,8 @@ import (
 	"github.com/jmoiron/sqlx/reflectx"
 	"github.com/klauspost/compress/zstd"
 	"github.com/lib/pq"
+
+	"signalbox/queue"
 )
 
 // Config says how to reach Postgres.
@@ -53,6 +55,11 @@ type DB struct {
 	unzip   *zstd.Decoder
 	sets    setCache
 	inbound inbound
+	wishing wishing
+	tokens  *together[[32]byte, tokenRow]
+	queues  *together[queueName, queue.Queue]
+	listing *together[queue.ID, []queue.Entry]
+	lists   listCache
 
 	listen sync.Once
 	ctx    context.Context // ends with Close; the listener's
@@ -76,7 +83,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), answers: newAnswers(), inbound: newInbound(),
+		signals: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(),
+		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
+		listing: newTogether[queue.ID, []queue.Entry](),
 	}
 	if db.now == nil {
 		db.now = time.Now

@@ -31,7 +31,10 @@
 // the two happen, one of them sees the other's work.
 //
 // Deliveries of webhooks reach the inbox through two writers, each of which
-// stores whatever waits in one statement: see inbound.
+// stores whatever waits in one statement: see inbound. Wishes, whose senders wait
+// for a decision, go the same way: see Wish. One decision answers all of them.
+//
+// What many callers ask at the same time is asked once: see together.
 //
 // # Impacted targets
 //

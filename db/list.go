@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 
 	"github.com/jmoiron/sqlx"
 
@@ -31,25 +32,96 @@ func (db *DB) Entries(ctx context.Context, q queue.ID, page queue.EntryPage) ([]
 const listedColumns = `e.id, state, state_changed_at, pr, title, head, bound_head, base, author_login, priority, priority_given, no_batch`
 
 // Listed is Enqueued for lists, which can be long: of each entry only what a
-// list shows is read and filled in, the fields of listedColumns.
-func (db *DB) Listed(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
-	doing := fmt.Sprintf("list the entries of queue %d", q)
-	rows, err := db.sql.QueryContext(ctx, enqueued(listedColumns), int64(q))
-	if err != nil {
-		return nil, fail(doing, err)
+// list shows is read and filled in, the fields of listedColumns. A list that was
+// read is kept until the queue's turn changes, and given to all who ask: nobody
+// may change it. ErrNotFound: there is no such queue any more.
+func (db *DB) Listed(ctx context.Context, q queue.Queue) ([]queue.Entry, error) {
+	if entries, ok := db.lists.find(q.ID, q.Turn); ok {
+		return entries, nil
 	}
-	defer rows.Close()
-	entries := []queue.Entry{}
-	for rows.Next() {
-		var e queue.Entry
-		if err := rows.Scan(&e.ID, &e.State, &e.StateChangedAt, &e.Number, &e.Title, &e.Head, &e.BoundHead, &e.Base,
-			&e.Author.Login, &e.Priority, &e.PriorityGiven, &e.NoBatch); err != nil {
-			return nil, fail(doing, err)
+	entries, err := db.listing.ask(ctx, q.ID, func(ctx context.Context) ([]queue.Entry, error) { return db.list(ctx, q.ID) })
+	return entries, fail(fmt.Sprintf("list the entries of queue %d", q.ID), err)
+}
+
+// list reads a list and keeps it under the turn of the same moment.
+func (db *DB) list(ctx context.Context, q queue.ID) (entries []queue.Entry, err error) {
+	var turn int64
+	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		if err := tx.GetContext(ctx, &turn, `SELECT turn FROM queues WHERE id = $1`, int64(q)); err != nil {
+			return err
 		}
-		e.StateChangedAt = e.StateChangedAt.UTC()
-		entries = append(entries, e)
+		rows, err := tx.QueryContext(ctx, enqueued(listedColumns), int64(q))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		entries = []queue.Entry{}
+		for rows.Next() {
+			var e queue.Entry
+			if err := rows.Scan(&e.ID, &e.State, &e.StateChangedAt, &e.Number, &e.Title, &e.Head, &e.BoundHead, &e.Base,
+				&e.Author.Login, &e.Priority, &e.PriorityGiven, &e.NoBatch); err != nil {
+				return err
+			}
+			e.StateChangedAt = e.StateChangedAt.UTC()
+			entries = append(entries, e)
+		}
+		return rows.Err()
+	})
+	if err == nil {
+		db.lists.keep(q, turn, entries)
 	}
-	return entries, fail(doing, rows.Err())
+	return entries, err
+}
+
+// keepListed bounds the entries in the lists that are kept in memory: some
+// 25 MB.
+const keepListed = 20_000
+
+// listCache keeps the newest list of each queue that was read. What is in a
+// list changes with a decision only, and each saved decision takes a new turn
+// (see saveQueue), so a list is right as long as its turn is the queue's.
+type listCache struct {
+	mu    sync.Mutex
+	lists map[queue.ID]keptList
+	size  int // of all of them
+}
+
+type keptList struct {
+	turn    int64
+	entries []queue.Entry
+}
+
+func (c *listCache) find(q queue.ID, turn int64) ([]queue.Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, ok := c.lists[q]
+	return l.entries, ok && l.turn == turn
+}
+
+// keep adds a list. When there are too many it forgets all others: who needs
+// them reads them again.
+func (c *listCache) keep(q queue.ID, turn int64, entries []queue.Entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, known := c.lists[q]
+	if known && old.turn >= turn {
+		return // somebody has read a newer one
+	}
+	c.size -= old.cost()
+	fresh := keptList{turn, entries}
+	if c.lists == nil || c.size+fresh.cost() > keepListed {
+		c.lists, c.size = map[queue.ID]keptList{}, 0
+	}
+	c.lists[q] = fresh
+	c.size += fresh.cost()
+}
+
+// cost is what a list counts for: an empty one takes room too.
+func (l keptList) cost() int {
+	if l.entries == nil {
+		return 0
+	}
+	return len(l.entries) + 1
 }
 
 // Whole is a queue at one moment with all its active entries, which can be

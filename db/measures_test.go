@@ -303,7 +303,7 @@ func TestAListHasWhatAListShowsAndTheSameOrder(t *testing.T) {
 	})
 	all, err := w.Enqueued(t.Context(), w.queue.ID)
 	w.must(err)
-	listed, err := w.Listed(t.Context(), w.queue.ID)
+	listed, err := w.Listed(t.Context(), w.queue)
 	w.must(err)
 	var want []queue.Entry
 	for _, e := range all {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"strings"
 )
 
 // mostPrepared bounds the statements that one connection keeps prepared. Ours
@@ -62,7 +63,7 @@ func (c *preparingConn) statement(ctx context.Context, query string) (driver.Stm
 // QueryContext runs a query. One without parameters may be several statements,
 // which cannot be prepared.
 func (c *preparingConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if len(args) > 0 {
+	if len(args) > 0 || !strings.Contains(query, ";") {
 		s, err := c.statement(ctx, query)
 		if err != nil {
 			return nil, err

@@ -67,6 +67,7 @@ type queueRow struct {
 	CreatedAt  stamp                       `json:"created_at"`
 	WakeAt     stamp                       `json:"wake_at"`
 	HeldUntil  stamp                       `json:"held_until"`
+	Turn       int64                       `json:"turn"` // read only: it comes from a sequence
 
 	RepositoryID int64 `json:"repository_id"`
 	repoColumns
@@ -106,7 +107,7 @@ const selectQueue = `
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
-		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until,` + selectRepo + `
+		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn,` + selectRepo + `
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
 func rowOfQueue(q *queue.Queue) queueRow {
@@ -145,7 +146,7 @@ func (r queueRow) queue() queue.Queue {
 		},
 		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected, Stamp: r.Stamp,
 		Runs: r.Runs, Groups: r.Groups, Landings: r.Landings,
-		ResyncDue: time.Time(r.ResyncDue), ResyncRuns: r.ResyncRuns, CreatedAt: time.Time(r.CreatedAt),
+		ResyncDue: time.Time(r.ResyncDue), ResyncRuns: r.ResyncRuns, CreatedAt: time.Time(r.CreatedAt), Turn: r.Turn,
 	}
 }
 

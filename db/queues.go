@@ -138,25 +138,28 @@ func (db *DB) DeleteQueue(ctx context.Context, org int64, host, owner, name, bra
 	return fail("delete queue", err)
 }
 
-// FindQueue finds a queue by repository (see Repository) and branch.
+// queueName is how people name a queue.
+type queueName struct {
+	org                       int64
+	host, owner, name, branch string
+}
+
+// FindQueue finds a queue by repository (see Repository) and branch. Callers
+// who ask at the same time may be given the same one: nobody may change what
+// its fields refer to.
 func (db *DB) FindQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error) {
-	row, err := findQueue(ctx, db.sql, org, host, owner, name, branch)
-	if err != nil {
-		return queue.Queue{}, fail("find queue", err)
-	}
-	return row.queue(), nil
+	q, err := db.queues.ask(ctx, queueName{org, host, owner, name, branch}, func(ctx context.Context) (queue.Queue, error) {
+		row, err := findQueue(ctx, db.sql, org, host, owner, name, branch)
+		return row.queue(), err
+	})
+	return q, fail("find queue", err)
 }
 
 func findQueue(ctx context.Context, q sqlx.QueryerContext, org int64, host, owner, name, branch string) (queueRow, error) {
 	var row queueRow
-	repo, err := findRepository(ctx, q, host, owner, name)
-	if err != nil {
-		return row, err
-	}
-	if repo == nil || repo.OrgID != org {
-		return row, queue.ErrNotFound
-	}
-	err = sqlx.GetContext(ctx, q, &row, selectQueue+` WHERE q.repository_id = $1 AND q.branch = $2`, repo.ID, clean(branch))
+	err := sqlx.GetContext(ctx, q, &row, selectQueue+`
+		WHERE q.repository_id = (`+selectNamed+`) AND q.branch = $4 AND r.org_id = $5`,
+		strings.ToLower(clean(host)), clean(owner), clean(name), clean(branch), org)
 	return row, err
 }
 

@@ -34,21 +34,30 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		if s, err = db.readWindow(ctx, tx, row, n, now); err != nil {
 			return err
 		}
-		if s.TypicalTest, err = typicalTest(ctx, tx, id, now); err != nil {
-			return err
-		}
-		if err := db.readTargets(ctx, tx, s); err != nil {
-			return err
-		}
-		if err := attachTargets(ctx, tx, s); err != nil { // they are shown in every mode
-			return err
-		}
-		return countAhead(ctx, tx, s, prs)
+		return db.readForPeople(ctx, tx, s, prs, now)
 	})
 	if err != nil {
 		return nil, fail(fmt.Sprintf("read queue %d", id), err)
 	}
 	return s, nil
+}
+
+// readForPeople adds to a window what a decision does not need: how long tests
+// usually take, which targets are known in whatever mode, and how many are ahead
+// of the pull requests named.
+func (db *DB) readForPeople(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64, now time.Time) (err error) {
+	if s.TypicalTest, err = typicalTest(ctx, tx, s.Queue.ID, now); err != nil {
+		return err
+	}
+	if err := attachTargets(ctx, tx, s); err != nil {
+		return err
+	}
+	if (names{}).parallel(s) {
+		if err := db.readTargets(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	return countAhead(ctx, tx, s, prs)
 }
 
 // lastRuns finds, for the present submission of each pull request that has

@@ -57,20 +57,24 @@ func (db *DB) OrganizationOf(ctx context.Context, host, owner, name string) (int
 	return row.OrgID, nil
 }
 
+// selectNamed is the id of the repository that has the host, owner and name $1,
+// $2 and $3 or, when none has them now, that was the latest to have had them.
+const selectNamed = `
+	SELECT n.id FROM (
+		SELECT id, 1 AS rank, NULL::timestamptz AS until FROM repositories
+		WHERE host = $1 AND lower(owner) = lower($2) AND lower(name) = lower($3)
+		UNION ALL
+		SELECT repository_id, 2, until FROM repository_names
+		WHERE host = $1 AND lower(owner) = lower($2) AND lower(name) = lower($3)
+	) n ORDER BY n.rank, n.until DESC LIMIT 1`
+
 // findRepository finds a repository of any organisation by its name or, when
 // no other has it now, by one that it had: the latest to have had it. It
 // returns nil when there is none.
 func findRepository(ctx context.Context, q sqlx.QueryerContext, host, owner, name string) (*repoRow, error) {
 	var rows []repoRow
-	if err := sqlx.SelectContext(ctx, q, &rows, selectRepository+`
-		JOIN (
-			SELECT id, 1 AS rank, NULL::timestamptz AS until FROM repositories
-			WHERE host = $1 AND lower(owner) = lower($2) AND lower(name) = lower($3)
-			UNION ALL
-			SELECT repository_id, 2, until FROM repository_names
-			WHERE host = $1 AND lower(owner) = lower($2) AND lower(name) = lower($3)
-		) n ON n.id = r.id
-		ORDER BY n.rank, n.until DESC LIMIT 1`, strings.ToLower(clean(host)), clean(owner), clean(name)); err != nil {
+	if err := sqlx.SelectContext(ctx, q, &rows, selectRepository+` WHERE r.id = (`+selectNamed+`)`,
+		strings.ToLower(clean(host)), clean(owner), clean(name)); err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
 	}
 	if len(rows) == 0 {

@@ -110,21 +110,31 @@ func (db *DB) RevokeToken(ctx context.Context, org, id int64) error {
 // Token finds a valid token by the hash of its secret and notes that it was
 // used, to the minute. ErrNotFound: unknown, expired or revoked.
 func (db *DB) Token(ctx context.Context, hash [32]byte, now time.Time) (account.Token, error) {
-	var row tokenRow
-	if err := db.sql.GetContext(ctx, &row, selectToken+` WHERE t.hash = $1`, hash[:]); err != nil {
+	row, err := db.tokens.ask(ctx, hash, func(ctx context.Context) (tokenRow, error) { return db.useToken(ctx, hash, now) })
+	if err != nil {
 		return account.Token{}, fail("find token", err)
 	}
 	t := row.token()
 	if !t.Valid(now) {
 		return account.Token{}, fmt.Errorf("find token: %w", queue.ErrNotFound)
 	}
-	minute := now.UTC().Truncate(time.Minute)
-	if t.LastUsed.Before(minute) {
-		t.LastUsed = minute
-		if _, err := db.sql.ExecContext(ctx, `
-			UPDATE api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)`, t.ID, minute); err != nil {
-			return account.Token{}, fail("note the use of a token", err)
-		}
-	}
 	return t, nil
+}
+
+// useToken reads a token. When it is valid now, it notes that it was used.
+func (db *DB) useToken(ctx context.Context, hash [32]byte, now time.Time) (tokenRow, error) {
+	var row tokenRow
+	if err := db.sql.GetContext(ctx, &row, selectToken+` WHERE t.hash = $1`, hash[:]); err != nil {
+		return row, err
+	}
+	minute := now.UTC().Truncate(time.Minute)
+	if t := row.token(); !t.Valid(now) || !t.LastUsed.Before(minute) {
+		return row, nil
+	}
+	row.LastUsed = stamp(minute)
+	if _, err := db.sql.ExecContext(ctx, `
+		UPDATE api_tokens SET last_used_at = $2 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)`, row.ID, minute); err != nil {
+		return row, fmt.Errorf("note its use: %w", err)
+	}
+	return row, nil
 }

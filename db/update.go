@@ -29,6 +29,9 @@ type folded struct {
 	plan  queue.Plan
 	// answers are those of wishes, dropped ones too.
 	answers map[int64]queue.Answer
+	// snapshot is the window as the decision left it, for people who wait for
+	// an answer here; nil when nobody does.
+	snapshot *queue.Snapshot
 }
 
 // UpdateDue makes one decision on one queue that is due: see engine.Store. A
@@ -36,6 +39,9 @@ type folded struct {
 // unless it is postponed; of those that are due, the one whose last decision
 // is the longest ago comes first. now is cut to the microsecond, which is what
 // the database keeps, before decide sees it.
+//
+// What decide leaves in the snapshot must be what its plan makes of the queue:
+// it is what those who wait for an answer are shown.
 //
 // When decide panics, the transaction is rolled back and the panic goes on.
 // With an error, id says which queue it was about, 0 if none was claimed.
@@ -94,7 +100,29 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err := auditChanges(ctx, tx, before, facts, &done.plan); err != nil {
 		return err
 	}
-	return db.save(ctx, tx, now, done)
+	if err := db.save(ctx, tx, now, done); err != nil {
+		return err
+	}
+	return db.show(ctx, tx, s, facts, now, done)
+}
+
+// show keeps the window as the decision left it when somebody in this program
+// waits for an answer, and adds what people want to see of what they asked
+// about. All who asked share the cost.
+func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, facts []queue.Received, now time.Time, done *folded) error {
+	awaited := db.answers.awaited(facts)
+	if len(awaited) == 0 {
+		return nil
+	}
+	done.snapshot = s
+	var n names
+	for _, f := range awaited {
+		n.add(f)
+	}
+	if len(n.prs) == 0 {
+		return nil
+	}
+	return db.readForPeople(ctx, tx, s, n.prs, now)
 }
 
 func due(t stamp, now time.Time) bool { return !time.Time(t).IsZero() && !now.Before(time.Time(t)) }
@@ -168,7 +196,7 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 
 // saved follows the commit of a decision.
 func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
-	db.answers.deliver(done.facts, done.answers)
+	db.answers.deliver(done.facts, done.answers, done.snapshot)
 	db.signals.raise()
 	// Once more, for facts that Route put aside while the runs were not yet
 	// to be seen. An error costs nothing but time: the next Route looks too.
@@ -204,18 +232,21 @@ func forget(ctx context.Context, tx *sqlx.Tx, q queue.ID, facts []int64) error {
 	return nil
 }
 
-// saveAnswers keeps the answers to wishes for senders in other programs.
+// saveAnswers keeps the answers to wishes for senders in other programs. That
+// a wish was granted goes without saying.
 func saveAnswers(ctx context.Context, tx *sqlx.Tx, answers map[int64]queue.Answer) error {
-	if len(answers) == 0 {
-		return nil
-	}
 	type row struct {
 		ID     int64        `json:"id"`
 		Answer queue.Answer `json:"answer"`
 	}
 	var rows []row
 	for id, answer := range answers {
-		rows = append(rows, row{id, answer})
+		if answer != (queue.Answer{}) {
+			rows = append(rows, row{id, answer})
+		}
+	}
+	if len(rows) == 0 {
+		return nil
 	}
 	text, err := encode(rows)
 	if err != nil {

@@ -226,15 +226,21 @@ func readEntries(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names) e
 		WITH named AS MATERIALIZED (
 			SELECT id, conflicts_with FROM entries
 			WHERE queue_id = $1 AND (id = ANY($2::uuid[]) OR pr = ANY($3))
+			UNION -- one index each, and none read from end to end
+			SELECT id, conflicts_with FROM entries
+			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND head = ANY($4)
 			UNION
 			SELECT id, conflicts_with FROM entries
-			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND ($5 OR head = ANY($4) OR bound_head = ANY($4))
+			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND bound_head = ANY($4)
+			UNION
+			SELECT id, conflicts_with FROM entries
+			WHERE $5 AND queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')
 		)
-		SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id IN (
+		SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id = ANY(ARRAY( -- with IN, Postgres may read all
 			SELECT id FROM named
 			UNION SELECT conflicts_with FROM named WHERE conflicts_with IS NOT NULL
 			UNION SELECT e.id FROM entries e JOIN named ON named.id = e.conflicts_with
-				WHERE e.state NOT IN ('merged', 'failed', 'cancelled'))`,
+				WHERE e.state NOT IN ('merged', 'failed', 'cancelled')))`,
 		int64(s.Queue.ID), uuidsOf(n.entries), pq.Array(n.prs), pq.Array(n.commits), n.everybody); err != nil {
 		return fmt.Errorf("read entries: %w", err)
 	}

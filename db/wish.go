@@ -17,59 +17,200 @@ import (
 // it otherwise: in this program from UpdateDue, from others by notification.
 const answerPoll = time.Second
 
+// wish is a fact whose sender waits for what becomes of it.
+type wish struct {
+	row    wishRow
+	stored chan error      // has room for one
+	answer chan wishAnswer // has room for one
+
+	// Guarded by answers.mu:
+	id   int64 // of the fact; 0 until it was written
+	left bool  // its sender waits no longer
+}
+
+// wishRow is a wish on its way into the inbox.
+type wishRow struct {
+	Repository int64 `json:"repository_id"`
+	Queue      int64 `json:"queue_id"`
+	factRow
+}
+
+// wishAnswer is what became of a wish. The snapshot is nil when another
+// program has decided.
+type wishAnswer struct {
+	queue.Answer
+	snapshot *queue.Snapshot
+}
+
 // Wish appends a fact for a queue and waits until a decision has folded it.
 // The answer says what became of it. An error, also the end of ctx, means that
 // nobody knows: the wish may yet be granted. ErrNotFound: there is no such
 // queue, or it was deleted meanwhile.
-func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error) {
+//
+// The snapshot is the window of that decision as the decision left it, complete
+// like that of Read for the pull request that the wish is about. It is nil when
+// another program has decided. Others who wished at the same time are given the
+// same one: nobody may change it.
+func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
 	rows, err := rowsOfFacts([]queue.Fact{fact})
 	if err != nil {
-		return queue.Answer{}, err
+		return queue.Answer{}, nil, err
 	}
 	db.startListening()
-	var id int64
-	var answer <-chan queue.Answer
-	leave := func() {}
-	defer func() { leave() }()
-	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		leave() // of a try that was rolled back
-		ids, err := db.insertFacts(ctx, tx, repo, q, rows)
-		if err != nil {
-			return err
-		}
-		id = ids[0]
-		// Before the commit: an engine can be faster than we are.
-		answer, leave = db.answers.expect(id)
-		return db.notify(ctx, tx, factsAppended)
-	})
-	if err != nil {
-		return queue.Answer{}, fail("make a wish", missingIs(err, queue.ErrNotFound))
+	w := &wish{row: wishRow{int64(repo), int64(q), rows[0]}, stored: make(chan error, 1), answer: make(chan wishAnswer, 1)}
+	defer db.answers.leave(w)
+	if err := db.storeWish(ctx, w); err != nil {
+		return queue.Answer{}, nil, fail("make a wish", missingIs(err, queue.ErrNotFound))
 	}
-	db.signals.raise()
-	return db.await(ctx, q, id, answer)
+	a, err := db.await(ctx, q, w)
+	return a.Answer, a.snapshot, err
 }
 
-func (db *DB) await(ctx context.Context, q queue.ID, id int64, answer <-chan queue.Answer) (queue.Answer, error) {
+const (
+	// wishWriters write wishes at the same time: one while another waits for
+	// its commit.
+	wishWriters = 2
+	// wishesAtOnce bounds what one of them writes together.
+	wishesAtOnce = 256
+	// wishPatience bounds one write.
+	wishPatience = 15 * time.Second
+)
+
+// wishing is the way of wishes into the inbox. It works like inbound: whatever
+// waits when a writer is free goes into one transaction, and nobody waits for
+// company.
+type wishing struct {
+	start   sync.Once
+	waiting chan *wish
+}
+
+func newWishing() wishing { return wishing{waiting: make(chan *wish, 4*wishesAtOnce)} }
+
+// storeWish has a wish written, and waits for that.
+func (db *DB) storeWish(ctx context.Context, w *wish) error {
+	db.wishing.start.Do(func() {
+		for range wishWriters {
+			db.wg.Go(db.writeWishes)
+		}
+	})
+	select {
+	case db.wishing.waiting <- w:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a writer: %w", ctx.Err())
+	case <-db.ctx.Done():
+		return fmt.Errorf("wait for a writer: the database is closed: %w", db.ctx.Err())
+	}
+	select {
+	case err := <-w.stored:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the commit: %w", ctx.Err())
+	case <-db.ctx.Done():
+		return fmt.Errorf("wait for the commit: the database is closed: %w", db.ctx.Err())
+	}
+}
+
+// writeWishes is one writer. It ends with Close.
+func (db *DB) writeWishes() {
+	for {
+		select {
+		case <-db.ctx.Done():
+			return
+		case first := <-db.wishing.waiting:
+			db.storeWishes(db.wishing.more(first))
+		}
+	}
+}
+
+// more takes what waits behind the first.
+func (w *wishing) more(first *wish) []*wish {
+	batch := []*wish{first}
+	for len(batch) < wishesAtOnce {
+		select {
+		case next := <-w.waiting:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// storeWishes writes a batch and tells its senders. Where it fails for any
+// other reason than that the database is away, each is tried alone: a queue
+// that was deleted must not take the wishes of others with it.
+func (db *DB) storeWishes(batch []*wish) {
+	err := db.storeWishesTogether(batch)
+	if err != nil && len(batch) > 1 && !unreachable(err) {
+		for i := range batch {
+			db.storeWishes(batch[i : i+1])
+		}
+		return
+	}
+	for _, w := range batch {
+		w.stored <- err
+	}
+	if err == nil {
+		db.signals.raise()
+	}
+}
+
+func (db *DB) storeWishesTogether(batch []*wish) error {
+	ctx, cancel := context.WithTimeout(db.ctx, wishPatience)
+	defer cancel()
+	rows := make([]wishRow, len(batch))
+	for i, w := range batch {
+		rows[i] = w.row
+	}
+	text, err := encode(rows)
+	if err != nil {
+		return err
+	}
+	return db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		var ids []int64
+		if err := tx.SelectContext(ctx, &ids, `
+			WITH given AS MATERIALIZED (
+				SELECT nextval('inbox_id_seq') AS id, f.* FROM json_to_recordset($1) AS f (
+					repository_id bigint, queue_id bigint, kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
+			), stored AS (
+				INSERT INTO inbox (id, repository_id, kind, pr, commit, branch, everybody, body, received_at, routed_at)
+				SELECT id, repository_id, kind, pr, commit, branch, everybody, body, $2::timestamptz, $2 FROM given
+			), routed AS (
+				INSERT INTO inbox_routes (queue_id, inbox_id) SELECT queue_id, id FROM given
+			), told AS (
+				SELECT pg_notify($3, $4)
+			)
+			SELECT id FROM given WHERE (SELECT count(*) FROM told) > 0 ORDER BY id`,
+			text, db.clock(), channel, factsAppended+" "+db.name); err != nil {
+			return fmt.Errorf("store wishes: %w", err)
+		}
+		// Before the commit: an engine can be faster than we are.
+		db.answers.expect(batch, ids)
+		return nil
+	})
+}
+
+func (db *DB) await(ctx context.Context, q queue.ID, w *wish) (wishAnswer, error) {
 	poll := time.NewTicker(answerPoll)
 	defer poll.Stop()
 	for {
 		select {
-		case a := <-answer:
+		case a := <-w.answer:
 			return a, nil
 		case <-ctx.Done():
-			return queue.Answer{}, fmt.Errorf("wait for the answer to a wish: %w", ctx.Err())
+			return wishAnswer{}, fmt.Errorf("wait for the answer to a wish: %w", ctx.Err())
 		case <-db.ctx.Done():
-			return queue.Answer{}, errors.New("wait for the answer to a wish: the database was closed")
+			return wishAnswer{}, errors.New("wait for the answer to a wish: the database was closed")
 		case <-poll.C:
 			var there bool
 			if err := db.sql.GetContext(ctx, &there, `SELECT EXISTS (SELECT 1 FROM queues WHERE id = $1)`, int64(q)); err != nil {
-				return queue.Answer{}, fail("wait for the answer to a wish", err)
+				return wishAnswer{}, fail("wait for the answer to a wish", err)
 			}
 			if !there {
-				return queue.Answer{}, fmt.Errorf("wait for the answer to a wish: the queue was deleted: %w", queue.ErrNotFound)
+				return wishAnswer{}, fmt.Errorf("wait for the answer to a wish: the queue was deleted: %w", queue.ErrNotFound)
 			}
-			if err := db.findAnswers(ctx, []int64{id}); err != nil {
-				return queue.Answer{}, err
+			if err := db.findAnswers(ctx, []int64{w.id}); err != nil {
+				return wishAnswer{}, err
 			}
 		}
 	}
@@ -78,34 +219,54 @@ func (db *DB) await(ctx context.Context, q queue.ID, id int64, answer <-chan que
 // answers are the wishes of this program that wait for theirs.
 type answers struct {
 	mu      sync.Mutex
-	waiting map[int64]chan queue.Answer
+	waiting map[int64]*wish
 }
 
-func newAnswers() *answers { return &answers{waiting: map[int64]chan queue.Answer{}} }
+func newAnswers() *answers { return &answers{waiting: map[int64]*wish{}} }
 
-// expect returns where the answer to a wish will arrive, and a function that
-// gives up waiting.
-func (a *answers) expect(id int64) (<-chan queue.Answer, func()) {
-	c := make(chan queue.Answer, 1)
+// expect notes the ids of wishes that were written. It may be called again
+// with others, when a transaction was rolled back.
+func (a *answers) expect(wishes []*wish, ids []int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waiting[id] = c
-	return c, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.waiting, id)
+	for i, w := range wishes {
+		delete(a.waiting, w.id)
+		if w.id = ids[i]; !w.left {
+			a.waiting[w.id] = w
+		}
 	}
 }
 
-// deliver hands out answers to facts that were folded: one without an answer
-// was granted.
-func (a *answers) deliver(ids []int64, given map[int64]queue.Answer) {
+// leave gives up waiting.
+func (a *answers) leave(w *wish) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.left = true
+	delete(a.waiting, w.id)
+}
+
+// awaited are those of the facts whose senders wait in this program.
+func (a *answers) awaited(facts []queue.Received) []queue.Fact {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []queue.Fact
+	for _, f := range facts {
+		if a.waiting[f.ID] != nil {
+			found = append(found, f.Fact)
+		}
+	}
+	return found
+}
+
+// deliver hands out answers to facts that were folded, with the snapshot that
+// the decision left if it was made here: one without an answer was granted.
+func (a *answers) deliver(ids []int64, given map[int64]queue.Answer, s *queue.Snapshot) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {
-		if c, ok := a.waiting[id]; ok {
+		if w, ok := a.waiting[id]; ok {
 			delete(a.waiting, id)
-			c <- given[id] // has room: it is sent to once
+			w.answer <- wishAnswer{given[id], s} // has room: it is sent to once
 		}
 	}
 }
@@ -151,6 +312,6 @@ func (db *DB) findAnswers(ctx context.Context, ids []int64) error {
 	for i, row := range rows {
 		found[i], given[row.ID] = row.ID, row.Answer.v
 	}
-	db.answers.deliver(found, given)
+	db.answers.deliver(found, given, nil)
 	return nil
 }

@@ -33,6 +33,10 @@ type Queue struct {
 	ResyncDue  time.Time // when to read the host again; zero = nothing waits
 	ResyncRuns int64     // resyncs asked for so far
 	CreatedAt  time.Time
+
+	// Turn is the store's own: it grows with every decision that is saved, so
+	// that of two readings with the same turn nothing in between has changed.
+	Turn int64
 }
 
 // Target is what we know of the head of the queue's branch.

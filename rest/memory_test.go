@@ -157,10 +157,10 @@ func (m *memory) byID(id queue.ID) *memoryQueue {
 	return nil
 }
 
-func (m *memory) Listed(_ context.Context, id queue.ID) ([]queue.Entry, error) {
+func (m *memory) Listed(_ context.Context, listed queue.Queue) ([]queue.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q := m.byID(id)
+	q := m.byID(listed.ID)
 	if q == nil {
 		return nil, queue.ErrNotFound
 	}
@@ -409,8 +409,13 @@ func (q *memoryQueue) happened(i int) (h queue.Happened) {
 	return h
 }
 
-func (m *memory) Wish(_ context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, error) {
-	return m.learn(id, fact)
+func (m *memory) Wish(ctx context.Context, _ queue.RepoID, id queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
+	answer, err := m.learn(id, fact)
+	if err != nil {
+		return answer, nil, err
+	}
+	s, err := m.Read(ctx, id)
+	return answer, s, err
 }
 
 // Append hands a queue a fact that nobody waits for.

@@ -148,10 +148,18 @@ func (a *API) getSubmittedPullRequest(ctx context.Context, c *call) (any, error)
 // wishFor has a wish about a pull request decided and answers with what the
 // pull request is then.
 func (a *API) wishFor(ctx context.Context, c *call, p place, q queue.Queue, pr int64, fact queue.Fact, final int) (any, error) {
-	if err := a.wish(ctx, p, q, fact, final); err != nil {
+	s, err := a.wish(ctx, p, q, fact, final)
+	if err != nil {
 		return nil, err
 	}
-	return a.submitted(ctx, c, p, q, pr)
+	if s == nil {
+		return a.submitted(ctx, c, p, q, pr)
+	}
+	e, err := p.entry(s, pr)
+	if err != nil {
+		return nil, err
+	}
+	return encodeSubmitted(s, e, explain(s, e, c.now)), nil
 }
 
 // submitted is the answer that shows a pull request of a queue.
@@ -169,12 +177,17 @@ func (a *API) entry(ctx context.Context, p place, q queue.Queue, pr int64) (*que
 	if err != nil {
 		return nil, nil, orNotFound(fmt.Errorf("read entry: %w", err), p.notFound())
 	}
-	e := s.ByPR(pr)
-	if e == nil {
-		return nil, nil, notFound(queue.RefusedNotSubmitted,
-			"Pull request #%d was never submitted to the merge queue for branch %q in %s.", pr, p.branch, p.repo())
+	e, err := p.entry(s, pr)
+	return s, e, err
+}
+
+// entry finds a pull request in a window on the queue of a place.
+func (p place) entry(s *queue.Snapshot, pr int64) (*queue.Entry, error) {
+	if e := s.ByPR(pr); e != nil {
+		return e, nil
 	}
-	return s, e, nil
+	return nil, notFound(queue.RefusedNotSubmitted,
+		"Pull request #%d was never submitted to the merge queue for branch %q in %s.", pr, p.branch, p.repo())
 }
 
 // read asks the host for a pull request that is to be queued.

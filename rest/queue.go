@@ -181,11 +181,14 @@ func (a *API) updateQueue(ctx context.Context, c *call) (any, error) {
 
 // change has a queue changed and answers with what it is then.
 func (a *API) change(ctx context.Context, c *call, p place, q queue.Queue, change queue.Change) (any, error) {
-	if err := a.wish(ctx, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: c.now}, http.StatusConflict); err != nil {
+	s, err := a.wish(ctx, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: c.now}, http.StatusConflict)
+	if err != nil {
 		return nil, err
 	}
-	q, err := a.find(ctx, c, p)
-	if err != nil {
+	if s != nil {
+		return encodeQueue(s.Queue), nil
+	}
+	if q, err = a.find(ctx, c, p); err != nil {
 		return nil, err
 	}
 	return encodeQueue(q), nil
@@ -218,7 +221,7 @@ func (a *API) getQueue(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := a.store.Listed(ctx, q.ID)
+	entries, err := a.store.Listed(ctx, q)
 	if err != nil {
 		return nil, orNotFound(fmt.Errorf("list entries: %w", err), p.notFound())
 	}
@@ -230,18 +233,19 @@ func (a *API) getQueue(ctx context.Context, c *call) (any, error) {
 }
 
 // wish has a queue decide on a fact. final is the status when the pull
-// request has left the queue.
-func (a *API) wish(ctx context.Context, p place, q queue.Queue, fact queue.Fact, final int) error {
-	answer, err := a.store.Wish(ctx, q.Repo.ID, q.ID, fact)
+// request has left the queue. The snapshot is what the decision left, nil when
+// it has to be read.
+func (a *API) wish(ctx context.Context, p place, q queue.Queue, fact queue.Fact, final int) (*queue.Snapshot, error) {
+	answer, s, err := a.store.Wish(ctx, q.Repo.ID, q.ID, fact)
 	switch {
 	case errors.Is(err, queue.ErrNotFound): // deleted meanwhile
-		return p.notFound()
+		return nil, p.notFound()
 	case errors.Is(err, context.DeadlineExceeded):
-		return undecided(err)
+		return nil, undecided(err)
 	case err != nil:
-		return fmt.Errorf("wish %s: %w", fact.Kind(), err)
+		return nil, fmt.Errorf("wish %s: %w", fact.Kind(), err)
 	case answer.Refused != "":
-		return refused(answer, final)
+		return nil, refused(answer, final)
 	}
-	return nil
+	return s, nil
 }

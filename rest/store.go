@@ -29,8 +29,9 @@ type Store interface {
 	DeleteQueue(ctx context.Context, org int64, host, owner, name, branch string) error
 	// Listed lists every active entry in queue order: the line, pending, not
 	// ready. Only what a list shows is filled in: id, state and since when,
-	// number, title, head, base, author's login, priority and noBatch.
-	Listed(ctx context.Context, q queue.ID) ([]queue.Entry, error)
+	// number, title, head, base, author's login, priority and noBatch. The
+	// list is shared and not to be changed.
+	Listed(ctx context.Context, q queue.Queue) ([]queue.Entry, error)
 	// Entry finds the entry of a pull request, active or ended.
 	Entry(ctx context.Context, q queue.ID, pr int64) (queue.Entry, error)
 	// Read is a window with the entries named in it, for Explain.
@@ -49,8 +50,11 @@ type Store interface {
 	// that is found by its answer must not be shown to such a caller.
 	OrganizationOf(ctx context.Context, host, owner, name string) (int64, error)
 	// Wish appends a fact for a queue and waits until it was decided on.
-	// The answer says what became of it; an error, that nobody knows.
-	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
+	// The answer says what became of it; an error, that nobody knows. The
+	// snapshot is what that decision left, complete like that of Read for the
+	// pull request of the fact and not to be changed; nil when it is not known
+	// here.
+	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error)
 	// Entries lists entries of a queue, ended ones too.
 	Entries(ctx context.Context, q queue.ID, page queue.EntryPage) ([]queue.Entry, error)
 	// Timeline lists the moves of a pull request, oldest first.

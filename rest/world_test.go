@@ -66,10 +66,10 @@ func (f *faulty) FindQueue(ctx context.Context, org int64, host, owner, name, br
 	return f.scriptStore.FindQueue(ctx, org, host, owner, name, branch)
 }
 
-func (f *faulty) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error) {
+func (f *faulty) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
 	if f.stopped {
 		<-ctx.Done()
-		return queue.Answer{}, fmt.Errorf("wait for a decision: %w", ctx.Err())
+		return queue.Answer{}, nil, fmt.Errorf("wait for a decision: %w", ctx.Err())
 	}
 	return f.scriptStore.Wish(ctx, repo, q, fact)
 }

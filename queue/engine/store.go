@@ -15,7 +15,8 @@ type Store interface {
 	// row, reads its window and its unread facts, calls decide, and saves the
 	// plan with its actions, all in one transaction. It returns ok = false
 	// when no queue was due. decide may be called more than once and must be
-	// pure. A queue whose facts arrive meanwhile is due again.
+	// pure; what it leaves in the snapshot is what its plan makes of the
+	// queue. A queue whose facts arrive meanwhile is due again.
 	UpdateDue(ctx context.Context, now time.Time, decide Decide) (id queue.ID, ok bool, err error)
 	// Route hands facts that name no queue to the queues they are about, see
 	// queue.Subject, and turns commands into jobs. A report on a commit that
