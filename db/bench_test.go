@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/db/dbtest"
 	"signalbox/queue"
 )
 
@@ -42,6 +43,7 @@ func BenchmarkOneFactWith10000Waiting(b *testing.B) {
 // The durable path of webhooks, 64 at a time, as a ratio: how many times more
 // of them are stored in a second than if each had a transaction of its own.
 func BenchmarkReceiveTogether(b *testing.B) {
+	dbtest.Durable(b)
 	w := newWorld(b)
 	deliver := func(n int, receive func(id string) error) float64 {
 		began := time.Now()
@@ -76,6 +78,7 @@ func BenchmarkReceiveTogether(b *testing.B) {
 
 // The durable path of a webhook.
 func BenchmarkReceive(b *testing.B) {
+	dbtest.Durable(b)
 	w := newWorld(b)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

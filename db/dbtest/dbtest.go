@@ -45,6 +45,7 @@ type server struct {
 	base    string           // a DSN; its database is replaced
 	model   string           // the migrated database
 	err     error            // of the start: it is not tried again
+	durable bool             // commits reach the disk
 }
 
 // Main runs a package's tests and stops Postgres after them. It does not
@@ -56,6 +57,44 @@ func Main(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// Durable makes the Postgres of this test binary one whose commits reach the
+// disk, as in production, for benchmarks that are about just that. It is called
+// before the first database is made: run benchmarks with -run '^$'. One that
+// DATABASE_URL names must be durable already.
+func Durable(t testing.TB) {
+	t.Helper()
+	postgres.mu.Lock()
+	if postgres.admin == nil {
+		postgres.durable = true
+	}
+	postgres.mu.Unlock()
+	admin, err := postgres.start()
+	if err != nil {
+		t.Fatalf("dbtest: %v", err)
+	}
+	for _, setting := range durably {
+		var value string
+		if err := admin.QueryRow(`SELECT current_setting($1)`, setting).Scan(&value); err != nil || value != "on" {
+			t.Fatalf("dbtest: %s is %q in this Postgres (%v), so that commits are not durable", setting, value, err)
+		}
+	}
+}
+
+// durably are the settings that make a commit durable, whatever happens.
+var durably = []string{"fsync", "synchronous_commit", "full_page_writes"}
+
+// settings are those of a private Postgres.
+func (s *server) settings() map[string]string {
+	if !s.durable {
+		return nil
+	}
+	settings := map[string]string{"shared_buffers": "128MB", "wal_level": "replica"} // Postgres's own defaults
+	for _, setting := range durably {
+		settings[setting] = "on"
+	}
+	return settings
 }
 
 // New opens a migrated database of the test's own. The configuration, but for
@@ -134,7 +173,7 @@ func (s *server) startNow() error {
 	defer cancel()
 	s.base = os.Getenv("DATABASE_URL")
 	if s.base == "" {
-		private, err := pgserver.Start(ctx, pgserver.Config{})
+		private, err := pgserver.Start(ctx, pgserver.Config{Settings: s.settings()})
 		if err != nil {
 			return err
 		}
