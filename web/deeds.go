@@ -220,7 +220,7 @@ func priorityIn(r *http.Request) (value int64, given bool, err error) {
 func (h *Handler) wish(ctx context.Context, q queue.Queue, fact queue.Fact) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, err := h.store.Wish(ctx, q.Repo.ID, q.ID, fact)
+	answer, _, err := h.store.Wish(ctx, q.Repo.ID, q.ID, fact)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return refusal{status: http.StatusServiceUnavailable, message: "The queue has not decided yet. The page will show what came of it."}

@@ -39,8 +39,9 @@ type Store interface {
 	// limit at most.
 	RunsOf(ctx context.Context, q queue.ID, pr int64, limit int) ([]queue.Run, error)
 	// Wish appends a fact for a queue and waits until it was decided on.
-	// The answer says what became of it; an error, that nobody knows.
-	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, error)
+	// The answer says what became of it; an error, that nobody knows. The
+	// snapshot is what that decision left, if it is known here.
+	Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error)
 	// NewSession keeps who signed in under the hash of the session's secret.
 	NewSession(ctx context.Context, hash [32]byte, who queue.Actor, now, expires time.Time) error
 	// Session is who signed in. ErrNotFound: unknown or expired.

@@ -246,11 +246,11 @@ func (w *world) RunsOf(_ context.Context, _ queue.ID, pr int64, limit int) ([]qu
 	return runs[:min(len(runs), limit)], w.broken
 }
 
-func (w *world) Wish(_ context.Context, _ queue.RepoID, _ queue.ID, fact queue.Fact) (queue.Answer, error) {
+func (w *world) Wish(_ context.Context, _ queue.RepoID, _ queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wishes = append(w.wishes, fact)
-	return w.answer, w.broken
+	return w.answer, nil, w.broken
 }
 
 func (w *world) NewSession(_ context.Context, hash [32]byte, who queue.Actor, _, expires time.Time) error {
