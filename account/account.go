@@ -54,6 +54,9 @@ type Connection struct {
 	Complete       bool
 	// Renamed are repositories whose owner or name changed, under their HostID.
 	Renamed []Repository
+	// RulesChanged: rules of the whole account changed, so every queue on one
+	// of its repositories looks again.
+	RulesChanged bool `json:",omitempty"`
 }
 
 // Scope is what a token may do; each includes those before it.

@@ -65,6 +65,9 @@ func (db *DB) connect(ctx context.Context, tx *sqlx.Tx, c account.Connection) er
 	if c.Deleted {
 		return w.deleted(ctx)
 	}
+	if c.RulesChanged { // it says nothing about the installation itself
+		return w.tell(ctx, queue.RulesChanged{}, `SELECT id FROM repositories WHERE host = $1 AND installation = $2`, w.host, w.id)
+	}
 	was, err := w.installation(ctx, c.Installation)
 	if err != nil {
 		return err
@@ -290,13 +293,20 @@ func (w *connecting) deleted(ctx context.Context) error {
 	return nil
 }
 
-// gone tells the queues of the repositories that a statement returns.
+// gone tells the queues of the repositories that a statement returns that
+// there is nothing more to do.
 func (w *connecting) gone(ctx context.Context, message, statement string, args ...any) error {
+	return w.tell(ctx, queue.RepositoryGone{Message: message}, statement, args...)
+}
+
+// tell tells something to the queues of the repositories that a statement
+// returns.
+func (w *connecting) tell(ctx context.Context, fact queue.Fact, statement string, args ...any) error {
 	var repos []int64
 	if err := w.tx.SelectContext(ctx, &repos, statement, args...); err != nil {
-		return fmt.Errorf("disconnect repositories: %w", err)
+		return fmt.Errorf("find the repositories to tell: %w", err)
 	}
-	rows, err := rowsOfFacts([]queue.Fact{queue.RepositoryGone{Message: message}})
+	rows, err := rowsOfFacts([]queue.Fact{fact})
 	if err != nil {
 		return err
 	}

@@ -226,6 +226,16 @@ func TestQueuesHearThatTheirRepositoryLeft(t *testing.T) {
 			}
 		})
 	}
+	// Rules of the account are about every repository, and nothing else.
+	w.must(w.Connect(t.Context(), account.Connection{Installation: suspended, Added: []account.Repository{app}}))
+	w.must(w.Route(t.Context(), epoch))
+	w.taken()
+	w.must(w.Connect(t.Context(), account.Connection{Installation: installation, RulesChanged: true}))
+	w.must(w.Connect(t.Context(), account.Connection{Installation: account.Installation{ID: 9, Host: host, Account: "b"}, RulesChanged: true}))
+	w.must(w.Route(t.Context(), epoch))
+	if got := w.taken()[w.queue.ID]; len(got) != 1 || got[0] != (queue.RulesChanged{}).Kind() {
+		t.Errorf("after a change of the account's rules the queue hears %v", got)
+	}
 	// The end of a suspension names no repositories.
 	w.connect(account.Connection{Installation: suspended, Added: []account.Repository{app}})
 	w.connect(account.Connection{Installation: installation})

@@ -37,6 +37,12 @@ type Reader interface {
 	Direct(ctx context.Context, repo queue.Repo, number int64, branch string, required []string) (queue.DirectSeen, error)
 	// Target reads the head of a branch. Gone: there is no such branch.
 	Target(ctx context.Context, repo queue.Repo, branch string) (commit, tree string, err error)
+	// OpenPullRequests reads the open pull requests into a branch, all pages,
+	// each as a list shows it: of two states with the same UpdatedAt it may be
+	// the older one.
+	OpenPullRequests(ctx context.Context, repo queue.Repo, branch string) ([]queue.PullRequestSeen, error)
+	// TestBranches reads where the branches under signalbox/ stand: name → commit.
+	TestBranches(ctx context.Context, repo queue.Repo) (map[string]string, error)
 	// Checks reads every report on a commit, check runs and statuses, all pages.
 	Checks(ctx context.Context, repo queue.Repo, commit string) ([]queue.Report, error)
 	// Permission reads what a person may do on the repository, by the user

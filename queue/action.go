@@ -116,14 +116,20 @@ type ReadChecks struct {
 }
 
 // Resync reads everything that a queue waits for: the target, its active pull
-// requests and the checks of its live runs.
+// requests, and the checks and the branches of its live runs.
 type Resync struct {
-	Queue   ID       `json:"queue"`
-	Resync  int64    `json:"resync"`
-	Branch  string   `json:"branch"`
-	Version int64    `json:"version"` // of the target
-	PRs     []int64  `json:"prs"`
-	Commits []string `json:"commits"` // of live runs
+	Queue   ID      `json:"queue"`
+	Resync  int64   `json:"resync"`
+	Branch  string  `json:"branch"`
+	Version int64   `json:"version"` // of the target
+	PRs     []int64 `json:"prs"`     // in tests: read one by one, with their mergeability
+	// Commits are those of live runs, and Branches where they stand, for runs
+	// old enough that every copy of the host knows the branch.
+	Commits  []string          `json:"commits"`
+	Branches map[string]string `json:"branches,omitempty"` // name → commit
+	// Waiting are pull requests that wait for their turn, with the head that
+	// is known: read as one list, and told only when something is different.
+	Waiting map[int64]string `json:"waiting,omitempty"`
 }
 
 // AnswerCommand checks a command's author, does what was asked if that is
@@ -151,4 +157,5 @@ const (
 	refreshDeadline = 5 * time.Minute
 	readDeadline    = 5 * time.Minute
 	resyncEvery     = 2 * time.Minute
+	branchSettled   = time.Minute // a host may show a new branch late
 )

@@ -36,6 +36,20 @@ func (d *decision) askTarget() {
 	d.actions = append(d.actions, ReadTarget{Queue: d.s.Queue.ID, Branch: d.s.Queue.Branch, Version: t.Version})
 }
 
+func (r *Resync) expect(run *Run) {
+	if r.Branches == nil {
+		r.Branches = map[string]string{}
+	}
+	r.Branches[run.Branch] = run.Commit
+}
+
+func (r *Resync) wait(e *Entry) {
+	if r.Waiting == nil {
+		r.Waiting = map[int64]string{}
+	}
+	r.Waiting[e.Number] = e.Head
+}
+
 // waiting reports whether anybody waits for anything.
 func (d *decision) waiting() bool {
 	if d.s.Waiting || len(d.s.Line) > 0 || len(d.s.Parts) > 0 {
@@ -116,6 +130,14 @@ func (d *decision) askAll() {
 		}
 		if run := d.s.run(g); run != nil && run.State == RunTesting {
 			r.Commits = append(r.Commits, run.Commit)
+			if d.due(run.StartedAt.Add(branchSettled)) {
+				r.expect(run)
+			}
+		}
+	}
+	for _, e := range d.s.Entries {
+		if e.State == Pending && e.Group == 0 {
+			r.wait(e)
 		}
 	}
 	d.actions = append(d.actions, r)

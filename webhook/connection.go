@@ -55,7 +55,9 @@ func (tr translator) repository(e *github.RepositoryEvent) translation {
 	in.Account = repo.Owner
 	t := translation{repo: repo.HostID}
 	switch e.GetAction() {
-	case "renamed", "transferred":
+	case "transferred": // to the account of this installation, so it is in it
+		t.connections = connected(account.Connection{Installation: in, Added: []account.Repository{repo}}).connections
+	case "renamed":
 		t.connections = connected(account.Connection{Installation: in, Renamed: []account.Repository{repo}}).connections
 	case "edited":
 		if e.GetChanges().GetDefaultBranch() == nil {

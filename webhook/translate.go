@@ -91,7 +91,7 @@ func (tr translator) translate(event any, now time.Time) translation {
 			return about(e.GetRepo(), queue.RulesChanged{})
 		}
 	case *rulesetEvent:
-		return e.translate()
+		return e.translate(tr.host)
 	case *github.RepositoryEvent:
 		return tr.repository(e)
 	case *github.InstallationEvent:
@@ -106,22 +106,34 @@ func about(repo *github.Repository, facts ...queue.Fact) translation {
 	return translation{repo: repo.GetID(), facts: facts}
 }
 
-// rulesetEvent is what we read of a repository_ruleset payload. A ruleset of a
-// whole organisation comes without a repository and means nothing here; the
-// next refresh sees it.
+// rulesetEvent is what we read of a repository_ruleset payload. That of a
+// ruleset of a whole organisation comes without a repository.
 type rulesetEvent struct {
 	Action     string `json:"action"`
 	Repository struct {
 		ID int64 `json:"id"`
 	} `json:"repository"`
+	Organization struct {
+		Login string `json:"login"`
+	} `json:"organization"`
+	Installation struct {
+		ID int64 `json:"id"`
+	} `json:"installation"`
 }
 
-func (e *rulesetEvent) translate() translation {
+func (e *rulesetEvent) translate(host string) translation {
 	switch e.Action {
 	case "created", "edited", "deleted":
+	default:
+		return translation{}
+	}
+	if e.Repository.ID != 0 {
 		return translation{repo: e.Repository.ID, facts: []queue.Fact{queue.RulesChanged{}}}
 	}
-	return translation{}
+	return connected(account.Connection{
+		Installation: account.Installation{ID: e.Installation.ID, Host: host, Account: line(e.Organization.Login, maxLogin)},
+		RulesChanged: true,
+	})
 }
 
 // testBranches is where the branches of runs are. Only there a push can be to

@@ -33,9 +33,12 @@ type service struct {
 	clock   engine.Clock
 
 	ready       atomic.Bool
-	connected   atomic.Bool // the last reading of the installations worked
-	redelivered time.Time   // upkeep's: missed webhooks from before were looked for
-	broken      chan error  // yields when something ended that should not have
+	connected   atomic.Bool   // the last reading of the installations worked
+	redelivered time.Time     // upkeep's: missed webhooks from before were looked for
+	astray      chan struct{} // something is not where it was on the host
+	looking     atomic.Int64  // who waits for somebody to look for it
+	looked      time.Time     // upkeep's: when somebody did
+	broken      chan error    // yields when something ended that should not have
 
 	main, ops *listener
 	presence  *db.Presence
@@ -62,7 +65,7 @@ func (r replacements) now() func() time.Time {
 // newService takes the addresses, makes the parts and connects them. Nothing
 // runs yet. The caller calls stop, with an error too.
 func newService(cfg config, d *database, r replacements) (s *service, err error) {
-	s = &service{cfg: cfg, db: d, clock: r.clock, broken: make(chan error, 1), metrics: newMetrics(d)}
+	s = &service{cfg: cfg, db: d, clock: r.clock, broken: make(chan error, 1), astray: make(chan struct{}, 1), metrics: newMetrics(d)}
 	if s.clock == nil {
 		s.clock = engine.Wall{}
 	}
@@ -92,9 +95,11 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	if r.store != nil {
 		store = r.store
 	}
+	hooks := s.metrics.engineHooks(r.moved)
+	hooks.Astray = s.wentAstray
 	s.engine, err = engine.New(engine.Config{
 		Store: store, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
-		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Hooks: s.metrics.engineHooks(r.moved),
+		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Hooks: hooks,
 	})
 	if err != nil {
 		return s, err

@@ -37,6 +37,12 @@ type town struct {
 	t       *testing.T
 	clock   *handClock
 	sim     *githubsim.Server
+	name    string // of the repository now, "owner/name"
+	hook    string // where webhooks go
+	first   string // the first commit of main
+	thread  int64  // the conversation begun last
+	ruleset int64  // the ruleset made last
+	landed  []int64
 	service *service
 	gate    *gate
 	queue   queue.Queue
@@ -55,7 +61,7 @@ const townRepo = "acme/app"
 
 // newTown starts everything and makes the queue.
 func newTown(ctx context.Context, t *testing.T, settings queue.Settings, reviews bool) (*town, error) {
-	w := &town{ctx: ctx, t: t, clock: newHandClock(), reviews: reviews, authors: map[int64]string{}, heads: map[int64]string{}, refused: map[int64]string{}, log: &lockedBuffer{}}
+	w := &town{ctx: ctx, t: t, name: townRepo, clock: newHandClock(), reviews: reviews, authors: map[int64]string{}, heads: map[int64]string{}, refused: map[int64]string{}, log: &lockedBuffer{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -103,7 +109,8 @@ func newTown(ctx context.Context, t *testing.T, settings queue.Settings, reviews
 	if err != nil {
 		return nil, err
 	}
-	w.sim.SetWebhook("http://"+where.main+"/webhook", "secret")
+	w.hook = "http://" + where.main + "/webhook"
+	w.sim.SetWebhook(w.hook, "secret")
 	if err := w.makeRepo(); err != nil {
 		return nil, err
 	}
@@ -128,14 +135,19 @@ func (w *town) makeRepo() error {
 	if err := w.sim.CreateRepo(w.ctx, githubsim.NewRepo{Owner: "acme", Name: "app", Creator: "alice"}); err != nil {
 		return err
 	}
-	if _, err := w.sim.Push(w.ctx, githubsim.Push{Repo: townRepo, Branch: "release", Author: "alice", Message: "Begin a release", Files: filesOf(map[string]string{"RELEASE": "1\n"})}); err != nil {
+	log, err := w.sim.Log(w.ctx, w.name, "main")
+	if err != nil {
+		return err
+	}
+	w.first = log[0].SHA
+	if _, err := w.sim.Push(w.ctx, githubsim.Push{Repo: w.name, Branch: "release", Author: "alice", Message: "Begin a release", Files: filesOf(map[string]string{"RELEASE": "1\n"})}); err != nil {
 		return err
 	}
 	if w.reviews {
-		if err := w.sim.SetPermission(townRepo, "reviewer", "write"); err != nil {
+		if err := w.sim.SetPermission(w.name, "reviewer", "write"); err != nil {
 			return err
 		}
-		return w.sim.ProtectBranch(githubsim.Protect{Repo: townRepo, Branch: "main", Reviews: 1, AppMayPush: true})
+		return w.sim.ProtectBranch(githubsim.Protect{Repo: w.name, Branch: "main", Reviews: 1, AppMayPush: true})
 	}
 	return nil
 }
@@ -161,7 +173,7 @@ func (w *town) makeQueue(settings queue.Settings) error {
 // Open opens a pull request; it must get that number.
 func (w *town) Open(number int64, author string, change map[string]string) error {
 	opened, err := w.sim.OpenPull(w.ctx, githubsim.OpenPull{
-		Repo: townRepo, Title: fmt.Sprintf("Change %d", number), Author: author, Branch: branchName(number), Files: townFiles(change),
+		Repo: w.name, Title: fmt.Sprintf("Change %d", number), Author: author, Branch: branchName(number), Files: townFiles(change),
 	})
 	if err != nil {
 		return err
@@ -190,18 +202,18 @@ func townFiles(change map[string]string) map[string]*string {
 
 // Push pushes to a pull request's branch.
 func (w *town) Push(number int64, change map[string]string) error {
-	sha, err := w.sim.Push(w.ctx, githubsim.Push{Repo: townRepo, Branch: branchName(number), Author: w.authors[number], Message: "More", Files: townFiles(change)})
+	sha, err := w.sim.Push(w.ctx, githubsim.Push{Repo: w.name, Branch: branchName(number), Author: w.authors[number], Message: "More", Files: townFiles(change)})
 	w.heads[number] = sha
 	return err
 }
 
 // Close closes a pull request.
 func (w *town) Close(number int64) error {
-	return w.sim.ClosePull(townRepo, int(number), w.authors[number])
+	return w.sim.ClosePull(w.name, int(number), w.authors[number])
 }
 
 func (w *town) edit(e githubsim.Edit, number int64) error {
-	e.Repo, e.Number, e.Author = townRepo, int(number), w.authors[number]
+	e.Repo, e.Number, e.Author = w.name, int(number), w.authors[number]
 	return w.sim.EditPull(e)
 }
 
@@ -231,12 +243,12 @@ func (w *town) Block(number int64, blocked bool) error {
 	if blocked {
 		state = "dismissed"
 	}
-	return w.sim.Review(townRepo, int(number), "reviewer", state, "")
+	return w.sim.Review(w.name, int(number), "reviewer", state, "")
 }
 
 // Green has CI pass on the head of a pull request.
 func (w *town) Green(number int64) error {
-	return w.sim.Report(w.ctx, githubsim.Report{Repo: townRepo, SHA: w.heads[number], Name: "ci", Conclusion: "success"})
+	return w.sim.Report(w.ctx, githubsim.Report{Repo: w.name, SHA: w.heads[number], Name: "ci", Conclusion: "success"})
 }
 
 // Targets uploads the impacted targets of a pull request's head commit.
@@ -253,13 +265,13 @@ func (w *town) api() *client {
 
 // MergeByHand presses the host's button.
 func (w *town) MergeByHand(number int64) error {
-	_, err := w.sim.MergePull(w.ctx, townRepo, int(number), "alice", "merge")
+	_, err := w.sim.MergePull(w.ctx, w.name, int(number), "alice", "merge")
 	return err
 }
 
 // PushMain pushes past the queue.
 func (w *town) PushMain(change map[string]string) error {
-	_, err := w.sim.Push(w.ctx, githubsim.Push{Repo: townRepo, Branch: "main", Author: "alice", Message: "Straight to main", Files: townFiles(change)})
+	_, err := w.sim.Push(w.ctx, githubsim.Push{Repo: w.name, Branch: "main", Author: "alice", Message: "Straight to main", Files: townFiles(change)})
 	return err
 }
 
@@ -320,7 +332,7 @@ func (w *town) ask(number int64, by string, wish sim.Wish) error {
 		return err
 	}
 	if seen.Base == w.queue.Branch {
-		_, err := w.sim.Comment(townRepo, int(number), by, comment)
+		_, err := w.sim.Comment(w.name, int(number), by, comment)
 		return err
 	}
 	return w.service.db.Append(w.ctx, repo.ID, w.queue.ID, queue.Submitted{
@@ -331,13 +343,13 @@ func (w *town) ask(number int64, by string, wish sim.Wish) error {
 
 // CancelPR comments /cancel.
 func (w *town) CancelPR(number int64, by string) error {
-	_, err := w.sim.Comment(townRepo, int(number), by, "/cancel")
+	_, err := w.sim.Comment(w.name, int(number), by, "/cancel")
 	return err
 }
 
 // RestartPR comments /signalbox restart.
 func (w *town) RestartPR(number int64, by string) error {
-	_, err := w.sim.Comment(townRepo, int(number), by, "/signalbox restart")
+	_, err := w.sim.Comment(w.name, int(number), by, "/signalbox restart")
 	return err
 }
 
@@ -372,28 +384,24 @@ func (w *town) Change(c queue.Change) error {
 
 // CI reports on the commit of the newest run that tests a pull request.
 func (w *town) CI(number int64, check, result string) error {
-	var commit string
-	err := w.service.db.SQL().QueryRowContext(w.ctx, `
-		SELECT r.commit FROM runs r JOIN entries e ON e.queue_id = r.queue_id AND e.id = ANY(r.members)
-		WHERE r.queue_id = $1 AND e.pr = $2 AND r.commit <> ''
-		ORDER BY r.state IN ('building', 'testing') DESC, r.asked_at DESC, r.id LIMIT 1`, int64(w.queue.ID), number).Scan(&commit)
+	commit, err := w.testedCommit(number)
 	if err != nil {
-		return fmt.Errorf("find the run that tests #%d: %w", number, err)
+		return err
 	}
 	report := func() error {
-		return w.sim.Report(w.ctx, githubsim.Report{Repo: townRepo, SHA: commit, Name: check, Conclusion: result})
+		return w.sim.Report(w.ctx, githubsim.Report{Repo: w.name, SHA: commit, Name: check, Conclusion: result})
 	}
 	if w.refused[number] == "" {
 		return report()
 	}
-	rule, err := w.sim.AddRuleset(githubsim.NewRuleset{Repo: townRepo, Name: "nobody", Rules: []githubsim.Rule{{Type: "update"}}})
+	rule, err := w.sim.AddRuleset(githubsim.NewRuleset{Repo: w.name, Name: "nobody", Rules: []githubsim.Rule{{Type: "update"}}})
 	if err != nil {
 		return err
 	}
 	if err := errors.Join(report(), w.settle()); err != nil {
 		return err
 	}
-	return w.sim.RemoveRuleset(townRepo, rule)
+	return w.sim.RemoveRuleset(w.name, rule)
 }
 
 // Pass lets time pass, stopping wherever it alone changes a decision.
@@ -421,7 +429,10 @@ func (w *town) Clock() time.Time { return w.clock.Now() }
 
 // Main lists the pull requests of main's commits, oldest first.
 func (w *town) Main() ([]int64, error) {
-	log, err := w.sim.Log(w.ctx, townRepo, "main")
+	log, err := w.sim.Log(w.ctx, w.name, "main")
+	if errors.Is(err, githubsim.ErrUnknown) {
+		return w.landed, nil // what is gone had this
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -430,6 +441,7 @@ func (w *town) Main() ([]int64, error) {
 	for _, c := range log[1:] {
 		list = append(list, int64(c.PR))
 	}
+	w.landed = list
 	return list, nil
 }
 
@@ -552,6 +564,9 @@ func (w *town) look() (look, error) {
 	var l look
 	if !w.sim.Delivered() {
 		l.busy = "webhooks are under way"
+	}
+	if w.service.looking.Load() > 0 {
+		l.busy = "the installations are being read"
 	}
 	l.webhooks = int64(len(w.sim.Deliveries()))
 	var unrouted, unread, due, open, failed int64

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox/account"
+	"signalbox/queue"
 )
 
 // How often the chores are done that nothing wakes.
@@ -47,6 +48,8 @@ func (s *service) upkeep(ctx context.Context) {
 			s.maintain(ctx)
 		case <-redeliver.C:
 			s.redeliver(ctx)
+		case <-s.astray:
+			s.look(ctx)
 		case <-connect.C:
 			s.connect(ctx)
 			connect.Reset(connectEvery)
@@ -100,6 +103,28 @@ func (s *service) connect(ctx context.Context) {
 	if err != nil {
 		s.cfg.log.Error("what the App is installed on could not be read; it is tried again soon. Check the App's number, its key and the GitHub URL", "error", err)
 	}
+}
+
+// wentAstray hears that the host does not let us work on a repository.
+func (s *service) wentAstray(queue.Repo) {
+	s.looking.Add(1)
+	select {
+	case s.astray <- struct{}{}:
+	default:
+		s.looking.Add(-1) // somebody is about to look
+	}
+}
+
+// look reads what the App is installed on because something is not where it
+// was, though not many times in a row: every action may find that out.
+func (s *service) look(ctx context.Context) {
+	defer s.looking.Add(-1)
+	now := s.clock.Now()
+	if now.Sub(s.looked) < connectAgain {
+		return
+	}
+	s.looked = now
+	s.connect(ctx)
 }
 
 // catchUp has everything read that a server could have missed that did not

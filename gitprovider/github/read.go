@@ -40,6 +40,53 @@ func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int6
 	return pr, queue.PullRequestSeen{PullRequest: p, Read: true}, nil
 }
 
+// OpenPullRequests lists pull requests into a branch, see gitprovider.Reader.
+func (c *Client) OpenPullRequests(ctx context.Context, repo queue.Repo, branch string) ([]queue.PullRequestSeen, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return nil, err
+	}
+	var all []queue.PullRequestSeen
+	path := at(repo, "pulls") + "?state=open&base=" + url.QueryEscape(branch)
+	err = pages(ctx, k, path, func(page []*github.PullRequest) error {
+		for _, pr := range page {
+			if p := c.pullRequest(pr); p.Number > 0 && validCommit(p.Head) && p.Base != "" && !p.UpdatedAt.IsZero() {
+				all = append(all, queue.PullRequestSeen{PullRequest: p})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explain(err, "list the open pull requests of %s into %s", repo, branch)
+	}
+	return all, nil
+}
+
+// TestBranches reads the branches of runs, see gitprovider.Reader.
+func (c *Client) TestBranches(ctx context.Context, repo queue.Repo) (map[string]string, error) {
+	k, err := c.conn(repo)
+	if err != nil {
+		return nil, err
+	}
+	heads := map[string]string{}
+	// The host gives this list in one page, whatever is asked.
+	var refs []struct {
+		Ref    string `json:"ref"`
+		Object struct {
+			SHA string `json:"sha"`
+		} `json:"object"`
+	}
+	if _, err := k.call(ctx, http.MethodGet, at(repo, "git", "matching-refs", "heads", "signalbox")+"/", nil, &refs); err != nil {
+		return nil, explain(err, "list the test branches of %s", repo)
+	}
+	for _, r := range refs {
+		if name, ok := strings.CutPrefix(r.Ref, "refs/heads/"); ok && strings.HasPrefix(name, branchPrefix) && validCommit(r.Object.SHA) {
+			heads[name] = r.Object.SHA
+		}
+	}
+	return heads, nil
+}
+
 func (c *Client) pullRequest(pr *github.PullRequest) queue.PullRequest {
 	p := queue.PullRequest{
 		Number:      int64(pr.GetNumber()),

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/githubsim"
 	"signalbox/queue"
@@ -203,6 +205,46 @@ func TestMergeabilityIsComputedLateAndJudgedByUs(t *testing.T) {
 	w.must(err)
 	if why := ask(b, queue.NotMergeable); !strings.Contains(why, "annot be judged: the rule code_scanning") {
 		t.Errorf("why: %s", why)
+	}
+}
+
+func TestListsOfWhatIsOpenAndOfTestBranches(t *testing.T) {
+	w := newWorld(t)
+	for i := range 103 { // more than a page
+		_, err := w.OpenPull(w.ctx, githubsim.OpenPull{Repo: "acme/app", Title: "t", Author: "alice", Files: files(fmt.Sprintf("f%d", i), "x\n")})
+		w.must(err)
+	}
+	w.must(w.ClosePull("acme/app", 7, "alice"))
+	_, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "release", Files: files("r", "r\n"), Message: "m", Author: "bob"})
+	w.must(err)
+	base := "release"
+	w.must(w.EditPull(githubsim.Edit{Repo: "acme/app", Number: 8, Author: "alice", Base: &base}))
+	list, err := w.c.OpenPullRequests(w.ctx, w.repo, "main")
+	w.must(err)
+	if len(list) != 101 {
+		t.Errorf("%d pull requests", len(list))
+	}
+	for _, seen := range list {
+		one, err := w.c.PullRequest(w.ctx, w.repo, seen.Number)
+		w.must(err)
+		one.Read = false // a list may be a little old
+		if diff := cmp.Diff(one, seen); diff != "" {
+			t.Fatalf("the list differs from the pull request (-one +list):\n%s", diff)
+		}
+		if seen.Number == 7 || seen.Number == 8 {
+			t.Errorf("#%d is in the list", seen.Number)
+		}
+	}
+	if heads, err := w.c.TestBranches(w.ctx, w.repo); err != nil || len(heads) != 0 {
+		t.Errorf("%v %v", heads, err)
+	}
+	b := w.built(oneRun("r1", queue.Squash, 1, w.stepOf(1)))
+	_, err = w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "signalboxes", Files: files("r", "r\n"), Message: "m", Author: "bob"})
+	w.must(err)
+	heads, err := w.c.TestBranches(w.ctx, w.repo)
+	w.must(err)
+	if diff := cmp.Diff(map[string]string{"signalbox/pr-1/r1": b.Chain[0].Commit}, heads); diff != "" {
+		t.Errorf("test branches (-want +got):\n%s", diff)
 	}
 }
 

@@ -220,6 +220,9 @@ type Push struct {
 	// Force starts again from the default branch, so that the old commits of
 	// the branch are gone.
 	Force bool `json:"force"`
+	// From is a commit or a branch to start from instead, as a push with
+	// force does; for a branch that is not there, where it begins.
+	From string `json:"from"`
 	// Delete removes the branch instead.
 	Delete bool `json:"delete"`
 }
@@ -256,6 +259,13 @@ func (s *Server) pushCommit(ctx context.Context, r *repo, who *account, in Push)
 	from := old
 	if from == "" || in.Force {
 		from = r.branch(r.defaultBranch)
+	}
+	if in.From != "" {
+		k, err := s.resolve(r, in.From)
+		if err != nil {
+			return "", fmt.Errorf("commit %q: %w", in.From, ErrUnknown)
+		}
+		from = k.SHA
 	}
 	sha, err := s.commitFiles(r, who, from, in.Files, in.Message)
 	if err != nil {

@@ -23,6 +23,8 @@ type NewRuleset struct {
 	Bypass string `json:"bypass"`
 	// Disabled makes one that is not enforced.
 	Disabled bool `json:"disabled"`
+	// ID of one to change: everything else of it is new. 0 makes one.
+	ID int64 `json:"id"`
 }
 
 // AddRuleset makes a ruleset and returns its id.
@@ -41,6 +43,9 @@ func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if in.ID != 0 {
+		return in.ID, s.editRuleset(in)
+	}
 	u := &ruleset{id: s.newID(), name: orElse(in.Name, "rules"), active: !in.Disabled, include: in.Include, exclude: in.Exclude, rules: in.Rules, created: s.now()}
 	if in.Bypass != "" {
 		u.bypass = []bypassActor{{ActorID: s.app.id, ActorType: "Integration", Mode: in.Bypass}}
@@ -64,6 +69,43 @@ func (s *Server) AddRuleset(in NewRuleset) (int64, error) {
 	r.rules = append(r.rules, u)
 	s.emit("repository_ruleset", "created", r, r.owner, object{"repository_ruleset": s.fullRulesetJSON(caller{}, r, u)})
 	return u.id, nil
+}
+
+// editRuleset changes a ruleset of a repository. mu is held.
+func (s *Server) editRuleset(in NewRuleset) error {
+	if in.Org != "" {
+		return s.editOrgRuleset(in)
+	}
+	r := s.repoNamed(in.Repo)
+	if r == nil {
+		return fmt.Errorf("repository %q: %w", in.Repo, ErrUnknown)
+	}
+	at := slices.IndexFunc(r.rules, func(u *ruleset) bool { return u.id == in.ID })
+	if at < 0 {
+		return fmt.Errorf("ruleset %d: %w", in.ID, ErrUnknown)
+	}
+	u := r.rules[at]
+	u.take(in)
+	s.emit("repository_ruleset", "edited", r, r.owner, object{"repository_ruleset": s.fullRulesetJSON(caller{}, r, u), "changes": object{}})
+	return nil
+}
+
+// take takes over what is new about a ruleset.
+func (u *ruleset) take(in NewRuleset) {
+	u.active, u.include, u.exclude, u.rules = !in.Disabled, in.Include, in.Exclude, in.Rules
+}
+
+// editOrgRuleset changes a ruleset of an organisation. mu is held.
+func (s *Server) editOrgRuleset(in NewRuleset) error {
+	for _, u := range s.orgRules[strings.ToLower(in.Org)] {
+		if u.id == in.ID {
+			u.take(in)
+			a := s.accounts[strings.ToLower(in.Org)]
+			s.emitOrg("repository_ruleset", "edited", a, a, object{"repository_ruleset": s.fullRulesetJSON(caller{}, nil, u), "changes": object{}})
+			return nil
+		}
+	}
+	return fmt.Errorf("ruleset %d of %s: %w", in.ID, in.Org, ErrUnknown)
 }
 
 // ruleDefaults are the parameters that GitHub fills in: a rule of a type that

@@ -61,7 +61,7 @@
 //	                        → {id, fullName, cloneUrl, headSha, installationId}
 //	POST /_control/pulls    {repo, title, body, author, branch?, base?, files: {path: content|null}, fork?, draft?}
 //	                        → {number, headSha}
-//	POST /_control/push     {repo, branch, files, message, author, force?, delete?} → {sha}
+//	POST /_control/push     {repo, branch, files, message, author, force?, from?, delete?} → {sha}
 //	POST /_control/comment  {repo, number, author, body} → {id}
 //	POST /_control/review   {repo, number, author, state, body}
 //	                        state: approved, changes_requested, commented, dismissed
@@ -75,7 +75,7 @@
 //	POST /_control/workflow-run {repo, number, status?, headSha?, event?, id?} → {id}
 //	                        a run of Actions for a pull request; with id, a change of one
 //	POST /_control/collaborators {repo, login, permission}
-//	POST /_control/rulesets {repo | org, name?, include?, exclude?, rules: [{type, parameters}], bypass?, disabled?} → {id}
+//	POST /_control/rulesets {repo | org, id?, name?, include?, exclude?, rules: [{type, parameters}], bypass?, disabled?} → {id}
 //	POST /_control/protection {repo, branch?, checks?, apps?: {check: app id}, strict?, reviews?, codeOwners?, lastPush?,
 //	                         conversations?, linear?, locked?, signed?, appMayPush?, remove?}
 //	POST /_control/repository {repo, author, name? | owner? | defaultBranch? | delete? | installed?}

@@ -50,6 +50,10 @@ type Hooks struct {
 	Landed func(took time.Duration)
 	// Performed is called after each attempt at an action.
 	Performed func(kind string, outcome Outcome, took time.Duration)
+	// Astray is called when an action finds that the host does not let us
+	// work on its repository any more, or not under that name: whoever keeps
+	// the installations should read them.
+	Astray func(queue.Repo)
 	// Failed is called when the loop that is named (listen, route, decide,
 	// time) ran into an error, or "panic" when a decision panicked.
 	Failed func(where string)

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
@@ -94,6 +97,9 @@ func (e *Engine) refreshPR() deed[queue.RefreshPR] {
 		},
 		do: func(ctx context.Context, at task, a queue.RefreshPR) ([]queue.Fact, error) {
 			seen, mergeability, err := e.host.Mergeability(ctx, at.repo, a.PR)
+			if gitprovider.KindOf(err) == gitprovider.Gone {
+				err = cmp.Or(e.present(ctx, at.repo), err)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -124,6 +130,9 @@ func (e *Engine) readTarget() deed[queue.ReadTarget] {
 		},
 		do: func(ctx context.Context, at task, a queue.ReadTarget) ([]queue.Fact, error) {
 			read, err := e.target(ctx, at.repo, a.Branch, a.Version)
+			if err == nil && read.Missing {
+				err = e.present(ctx, at.repo)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -214,10 +223,25 @@ func (e *Engine) readAll(ctx context.Context, repo queue.Repo, a queue.Resync) (
 		facts = append(facts, target)
 	}
 	note("branch", a.Branch, err)
+	if target.Missing {
+		if err := e.present(ctx, repo); err != nil {
+			return nil, err
+		}
+	}
 	for _, commit := range a.Commits {
 		reports, err := e.checks(ctx, repo, commit)
 		facts = append(facts, reports...)
 		note("sha", commit, err)
+	}
+	if len(a.Branches) > 0 {
+		moved, err := e.movedBranches(ctx, repo, a.Branches)
+		facts = append(facts, moved...)
+		note("branches", len(a.Branches), err)
+	}
+	if len(a.Waiting) > 0 {
+		changed, err := e.changedWaiting(ctx, repo, a.Branch, a.Waiting)
+		facts = append(facts, changed...)
+		note("waiting", len(a.Waiting), err)
 	}
 	for i := range a.PRs {
 		pr := a.PRs[(int(uint64(a.Resync)%uint64(len(a.PRs)))+i)%len(a.PRs)]
@@ -237,6 +261,60 @@ func (e *Engine) readAll(ctx context.Context, repo queue.Repo, a queue.Resync) (
 	}
 	if !read {
 		return nil, first
+	}
+	return facts, nil
+}
+
+// movedBranches tells which test branches are not where they were put.
+func (e *Engine) movedBranches(ctx context.Context, repo queue.Repo, expected map[string]string) ([]queue.Fact, error) {
+	heads, err := e.host.TestBranches(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	var facts []queue.Fact
+	for _, branch := range slices.Sorted(maps.Keys(expected)) {
+		if heads[branch] != expected[branch] {
+			facts = append(facts, queue.TestBranchMoved{Branch: branch, After: heads[branch]})
+		}
+	}
+	return facts, nil
+}
+
+// mostStrays bounds how many pull requests that are not in the list of open
+// ones are read one by one in a resync; the rest is for the next.
+const mostStrays = 20
+
+// changedWaiting tells what is different about pull requests that wait: one
+// list for all of them, and one read for each that is not in it any more.
+func (e *Engine) changedWaiting(ctx context.Context, repo queue.Repo, branch string, waiting map[int64]string) ([]queue.Fact, error) {
+	list, err := e.host.OpenPullRequests(ctx, repo, branch)
+	if err != nil {
+		return nil, err
+	}
+	var facts []queue.Fact
+	there := map[int64]bool{}
+	for _, pr := range list {
+		head, waits := waiting[pr.Number]
+		if there[pr.Number] = true; waits && (pr.Head != head || pr.Draft) {
+			facts = append(facts, pr)
+		}
+	}
+	strays := 0
+	for _, number := range slices.Sorted(maps.Keys(waiting)) {
+		if there[number] || strays == mostStrays {
+			continue
+		}
+		strays++
+		seen, err := e.host.PullRequest(ctx, repo, number)
+		switch {
+		case err == nil:
+			seen.Read = true
+			facts = append(facts, seen)
+		case gitprovider.KindOf(err) == gitprovider.Gone:
+			facts = append(facts, queue.RefreshEnded{PR: number, Gone: true, Message: sentence(err)})
+		default:
+			return facts, err
+		}
 	}
 	return facts, nil
 }

@@ -35,7 +35,8 @@ var actions = []struct {
 	{queue.RefreshPR{Queue: 1, PR: 7}, []string{"Mergeability"}},
 	{queue.ReadTarget{Queue: 1, Branch: "main", Version: 4}, []string{"Target"}},
 	{queue.ReadChecks{Queue: 1, Run: "r1", Commit: "c7"}, []string{"Checks"}},
-	{queue.Resync{Queue: 1, Resync: 2, Branch: "main", Version: 4, PRs: []int64{7, 8}, Commits: []string{"c7"}}, []string{"Target", "Checks", "Mergeability"}},
+	{queue.Resync{Queue: 1, Resync: 2, Branch: "main", Version: 4, PRs: []int64{7, 8}, Commits: []string{"c7"}, Branches: map[string]string{"signalbox/pr-7/r1": "c7"},
+		Waiting: map[int64]string{9: "h9"}}, []string{"Target", "Checks", "Mergeability", "OpenPullRequests", "TestBranches"}},
 	{queue.AnswerCommand{Repo: 1, Command: queue.CommandAsked{PR: 7, Comment: 70, By: queue.Actor{Login: "wil", ID: 2}, Command: queue.Command{Verb: queue.VerbMerge}}}, []string{"PullRequest"}},
 }
 
@@ -205,6 +206,72 @@ func TestAResyncReadsWhatItCan(t *testing.T) {
 	}
 	if log := s.log.String(); !strings.Contains(log, "resync could not read one thing") {
 		t.Error("the log does not say what could not be read")
+	}
+}
+
+func TestAResyncTellsWhatIsDifferentAboutBranchesAndWhoWaits(t *testing.T) {
+	t.Parallel()
+	s := staged(t)
+	s.branches = map[string]string{"signalbox/pr-7/same": "c7", "signalbox/pr-7/moved": "c8", "signalbox/pr-1/not_ours": "c1"}
+	s.prs[7].Head = "h7"
+	s.prs[8].Head = "h8 pushed"
+	s.prs[9] = &queue.PullRequest{Number: 9, Head: "h9", Base: "main", Open: true, Draft: true}
+	s.prs[10] = &queue.PullRequest{Number: 10, Head: "h10", Base: "main"} // closed
+	s.prs[11] = &queue.PullRequest{Number: 11, Head: "h11", Base: "main", Open: true}
+	work := queue.Resync{Queue: 1, Resync: 2, Branch: "main",
+		Branches: map[string]string{"signalbox/pr-7/same": "c7", "signalbox/pr-7/moved": "c7", "signalbox/pr-7/gone": "c7"},
+		Waiting:  map[int64]string{7: "h7", 8: "h8", 9: "h9", 10: "h10", 12: "h12"}}
+	if err := s.attempt(work, 1); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range s.memory.queues[1].unread {
+		switch f := f.Fact.(type) {
+		case queue.TestBranchMoved:
+			got = append(got, fmt.Sprintf("branch %s at %q", f.Branch, f.After))
+		case queue.PullRequestSeen:
+			got = append(got, fmt.Sprintf("pr %d, read %v", f.Number, f.Read))
+		case queue.RefreshEnded:
+			got = append(got, fmt.Sprintf("pr %d gone %v", f.PR, f.Gone))
+		}
+	}
+	want := []string{`branch signalbox/pr-7/gone at ""`, `branch signalbox/pr-7/moved at "c8"`,
+		"pr 8, read false", "pr 9, read false", "pr 10, read true", "pr 12 gone true"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+}
+
+// Of a repository that was renamed, transferred or taken from the App all seems
+// gone. No pull request ends for that: whoever keeps the installations looks.
+func TestWhatSeemsGoneBecauseItsRepositoryIsElsewhereIsNotGone(t *testing.T) {
+	t.Parallel()
+	for _, work := range []queue.Action{
+		queue.RefreshPR{Queue: 1, PR: 7},
+		queue.ReadTarget{Queue: 1, Branch: "main", Version: 4},
+		queue.Resync{Queue: 1, Resync: 2, Branch: "main", PRs: []int64{7}},
+	} {
+		s := staged(t)
+		astray := 0
+		s.e.hooks.Astray = func(queue.Repo) { astray++ }
+		s.away, s.heads = true, nil
+		delete(s.prs, 7)
+		if _, err := s.perform(work); err != nil {
+			t.Errorf("%s: %v", work.Kind(), err)
+		}
+		if astray == 0 {
+			t.Errorf("%s: nobody was told to look", work.Kind())
+		}
+		for _, f := range s.memory.queues[1].unread {
+			switch f := f.Fact.(type) {
+			case queue.RefreshEnded:
+				if f.Gone {
+					t.Errorf("%s: the pull request is called gone", work.Kind())
+				}
+			case queue.TargetRead:
+				t.Errorf("%s: the target is called missing", work.Kind())
+			}
+		}
 	}
 }
 

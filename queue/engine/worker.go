@@ -101,6 +101,7 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 			log.Warn("action failed and will be tried again", "error", err)
 			return Retried, fmt.Errorf("%s: %w", a.Kind(), err)
 		}
+		e.astray(repo, err)
 		log.Warn("action failed", "outcome", outcome, "kind", kind, "error", err)
 		if w.deed.failed != nil {
 			facts = append(facts, w.deed.failed(a, failure{kind, troubleOf(kind), sentence(err), job.Attempt > 1})...)
@@ -131,6 +132,29 @@ func (w *worker[A]) attempt(ctx context.Context, at task, a A) (facts []queue.Fa
 	}()
 	defer recovered(&err)
 	return w.deed.do(ctx, at, a)
+}
+
+// present checks that a repository is there, and ours to work on, when the
+// host does not find something in it: of a repository that was renamed,
+// transferred or taken from the App everything seems gone, and nothing is. It
+// returns an error that says so, or why it could not find out.
+func (e *Engine) present(ctx context.Context, repo queue.Repo) error {
+	found, err := e.host.Find(ctx, repo.Host, repo.Owner, repo.Name)
+	switch kind := gitprovider.KindOf(err); {
+	case err != nil && kind == gitprovider.Transient:
+		return fmt.Errorf("find repository %s: %w", repo, err)
+	case err == nil && (repo.HostID == 0 || found.HostID == repo.HostID):
+		return nil
+	}
+	return &gitprovider.Error{Kind: gitprovider.Denied, Err: err, Message: fmt.Sprintf(
+		"%s is not on the host under this name any more, or the App may not work on it. If it was renamed the queue follows it in a moment.", repo)}
+}
+
+// astray passes on that the host does not let us work on a repository.
+func (e *Engine) astray(repo queue.Repo, err error) {
+	if e.hooks.Astray != nil && gitprovider.KindOf(err) == gitprovider.Denied {
+		e.hooks.Astray(repo)
+	}
 }
 
 // append adds facts, stamped with the engine's time, even when ctx has ended:

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,8 @@ type world struct {
 	prs      map[int64]*queue.PullRequest
 	ready    map[int64]queue.Mergeability
 	heads    map[string]string // branch → commit
+	branches map[string]string // test branch → commit
+	away     bool              // the repository is not where it was
 	checks   map[string][]queue.Report
 	people   map[string]gitprovider.Permission
 	comments []comment
@@ -146,6 +149,30 @@ func (w *world) Checks(_ context.Context, _ queue.Repo, commit string) ([]queue.
 	return w.checks[commit], nil
 }
 
+func (w *world) OpenPullRequests(_ context.Context, _ queue.Repo, branch string) ([]queue.PullRequestSeen, error) {
+	if _, err := w.begin("OpenPullRequests"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []queue.PullRequestSeen
+	for _, number := range slices.Sorted(maps.Keys(w.prs)) {
+		if pr := w.prs[number]; pr.Open && pr.Base == branch {
+			all = append(all, queue.PullRequestSeen{PullRequest: *pr})
+		}
+	}
+	return all, nil
+}
+
+func (w *world) TestBranches(context.Context, queue.Repo) (map[string]string, error) {
+	if _, err := w.begin("TestBranches"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.branches), nil
+}
+
 func (w *world) Permission(_ context.Context, _ queue.Repo, who queue.Actor) (gitprovider.Permission, error) {
 	if _, err := w.begin("Permission"); err != nil {
 		return 0, err
@@ -153,8 +180,11 @@ func (w *world) Permission(_ context.Context, _ queue.Repo, who queue.Actor) (gi
 	return w.people[who.Login], nil
 }
 
-func (w *world) Find(context.Context, string, string, string) (queue.Repo, error) {
-	return queue.Repo{}, errors.New("the engine finds no repositories")
+func (w *world) Find(_ context.Context, host, owner, name string) (queue.Repo, error) {
+	if w.away {
+		return queue.Repo{}, errGone
+	}
+	return queue.Repo{Host: host, Owner: owner, Name: name, HostID: 11}, nil
 }
 
 func (w *world) Build(_ context.Context, _ queue.Repo, work queue.BuildRuns) ([]queue.Fact, error) {

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"signalbox/queue"
 )
@@ -38,6 +40,9 @@ func (w *World) do(a queue.Action) []queue.Fact {
 		}
 		for _, commit := range a.Commits {
 			facts = append(facts, w.reports(commit)...)
+		}
+		for _, pr := range slices.Sorted(maps.Keys(a.Waiting)) {
+			facts = append(facts, w.host.seen(pr))
 		}
 		return append(facts, queue.ResyncEnded{Resync: a.Resync})
 	case queue.SyncPR: // nobody looks

@@ -54,6 +54,9 @@ type Town interface {
 type Player struct {
 	// Build makes the town once the script has said what queue it wants.
 	Build func(settings queue.Settings) (Town, error)
+	// More are commands that only this kind of town knows. Each returns what
+	// it prints.
+	More map[string]func(args []string) (string, error)
 
 	town   Town
 	shown  int // moves shown so far
@@ -119,6 +122,9 @@ func (p *Player) command(words []string) (string, error) {
 		return "", err
 	}
 	do, ok := verbs[words[0]]
+	if more := p.More[words[0]]; more != nil {
+		do, ok = func(_ *Player, args []string) (string, error) { return more(args) }, true
+	}
 	if !ok {
 		return "", fmt.Errorf("there is no command %q", words[0])
 	}
