@@ -170,39 +170,46 @@ var happenedSince = happened(`
 	WHERE c.queue_id = ANY($1)`)
 
 // happened is a statement that counts moves, which are rows of the timeline.
-// The event "" stands for each move and says how far was read.
+// The event "" says how far was read.
 func happened(moves string) string {
 	var within []string
 	for _, bound := range queue.DurationBounds() {
 		within = append(within, "count(*) FILTER (WHERE seconds <= "+strconv.FormatFloat(bound, 'f', -1, 64)+")")
 	}
+	return events(moves) + `
+	SELECT queue_id, kind, what, count(*) AS n, count(seconds) AS timed, COALESCE(sum(seconds), 0) AS seconds,
+		ARRAY[` + strings.Join(within, ", ") + `] AS within, max(id) AS last
+	FROM (SELECT queue_id, kind, what, id, GREATEST(extract(epoch FROM took)::float8, 0) AS seconds FROM events) e
+	GROUP BY queue_id, kind, what`
+}
+
+// events is the beginning of a statement: what the moves, which are rows of the
+// timeline, mean. took is how long the ended thing took: the whole submission,
+// the wait for a test, or the test. The event "" stands for each move.
+func events(moves string) string {
 	return `
 	WITH moves AS MATERIALIZED (
 		SELECT m.*, COALESCE(r.kind, 'main') AS kind
 		FROM (` + moves + `) m LEFT JOIN runs r ON r.queue_id = m.queue_id AND r.id = m.run_id
 	), events AS (
-		SELECT m.queue_id, m.kind, m.id, m.to_state AS what, m.at - b.at AS took
+		SELECT m.queue_id, m.kind, m.id, m.at, m.to_state AS what, m.at - b.at AS took
 		FROM moves m LEFT JOIN LATERAL (
 			SELECT p.at FROM timeline p
 			WHERE p.queue_id = m.queue_id AND p.pr = m.pr AND p.submission = m.submission ORDER BY p.id LIMIT 1) b ON true
 		WHERE m.to_state IN ('merged', 'failed', 'cancelled')
 		UNION ALL
-		SELECT m.queue_id, m.kind, m.id, CASE m.from_state WHEN 'pending' THEN 'wait' ELSE 'test' END, m.at - b.at
+		SELECT m.queue_id, m.kind, m.id, m.at, CASE m.from_state WHEN 'pending' THEN 'wait' ELSE 'test' END, m.at - b.at
 		FROM moves m LEFT JOIN LATERAL (
 			SELECT p.at FROM timeline p
 			WHERE p.queue_id = m.queue_id AND p.pr = m.pr AND p.id < m.id ORDER BY p.id DESC LIMIT 1) b ON true
 		WHERE (m.from_state = 'pending' AND m.to_state = 'testing')
 			OR (m.from_state = 'testing' AND m.to_state IN ('tests_passed', 'pending_failure', 'failed'))
 		UNION ALL
-		SELECT queue_id, kind, id, 'restart', NULL FROM moves
+		SELECT queue_id, kind, id, at, 'restart', NULL FROM moves
 		WHERE to_state = 'pending' AND from_state IN ('testing', 'pending_failure', 'tests_passed')
 		UNION ALL
-		SELECT queue_id, kind, id, '', NULL FROM moves
-	)
-	SELECT queue_id, kind, what, count(*) AS n, count(seconds) AS timed, COALESCE(sum(seconds), 0) AS seconds,
-		ARRAY[` + strings.Join(within, ", ") + `] AS within, max(id) AS last
-	FROM (SELECT queue_id, kind, what, id, GREATEST(extract(epoch FROM took)::float8, 0) AS seconds FROM events) e
-	GROUP BY queue_id, kind, what`
+		SELECT queue_id, kind, id, at, '', NULL FROM moves
+	)`
 }
 
 // totals counts on and returns what has happened in each queue since it was

@@ -38,6 +38,8 @@ func (w *world) fill() {
 			FROM repositories r, generate_series(1, 50000) n`,
 		`INSERT INTO impacted_targets (repository_id, pr, head, everything, count, hashes, names, created_at)
 			SELECT r.id, n, 'head' || n, true, 0, '', '', now() FROM repositories r, generate_series(1, 50000) n`,
+		`INSERT INTO queue_hours_counted SELECT q.id, (SELECT max(id) FROM timeline) FROM queues q`,
+		`INSERT INTO queue_hours SELECT q.id, date_trunc('hour', now()) - n * interval '1 hour', 'merged', 5, 1 FROM queues q, generate_series(1, 20000) n`,
 		`ANALYZE`,
 	} {
 		_, err := w.SQL().Exec(statement)
@@ -111,6 +113,17 @@ func TestNothingThatHappensOftenScansALargeTable(t *testing.T) {
 			_, _, _, err := d.ImpactedTargets(ctx, w.repo.ID, []queue.Step{{PR: 50, Head: "head50"}, {PR: 51, Head: "head51"}})
 			return err
 		}},
+		{"read the health of an hour", func(d *db.DB) error {
+			_, err := d.Tallies(ctx, w.queue.ID, epoch.Add(-time.Hour), epoch, false)
+			return err
+		}},
+		{"list the endings of an hour", func(d *db.DB) error {
+			_, err := d.EndedBetween(ctx, w.queue.ID, epoch.Add(-time.Hour), epoch, 100)
+			return err
+		}},
+		{"list the runs of a pull request", func(d *db.DB) error { _, err := d.RunsOf(ctx, w.queue.ID, 50, 20); return err }},
+		{"see whether there is anything to count", func(d *db.DB) error { _, err := d.CountHours(ctx); return err }},
+		{"read the turns of queues", func(d *db.DB) error { _, err := d.Turns(ctx); return err }},
 		{"decide in parallel mode, with batches", func(d *db.DB) error {
 			if _, err := w.SQL().Exec(`UPDATE queues SET mode = 'parallel', batch = true, concurrency = 5`); err != nil {
 				return err

@@ -67,12 +67,16 @@ func (db *DB) Timeline(ctx context.Context, q queue.ID, pr int64) ([]queue.Move,
 	}
 	moves := make([]queue.Move, len(rows))
 	for i, r := range rows {
-		moves[i] = queue.Move{
-			Entry: queue.EntryID(r.EntryID), PR: r.PR, Submission: r.Submission,
-			From: queue.EntryState(r.From), To: queue.EntryState(r.To), At: time.Time(r.At),
-			Reason: queue.Reason(r.Reason), Message: r.Message,
-			Actor: queue.Actor{Login: r.ActorLogin, ID: r.ActorID, Bot: r.ActorBot}, Run: queue.RunID(r.RunID),
-		}
+		moves[i] = r.move()
 	}
 	return moves, nil
+}
+
+func (r moveRow) move() queue.Move {
+	return queue.Move{
+		Entry: queue.EntryID(r.EntryID), PR: r.PR, Submission: r.Submission,
+		From: queue.EntryState(r.From), To: queue.EntryState(r.To), At: time.Time(r.At),
+		Reason: queue.Reason(r.Reason), Message: r.Message,
+		Actor: queue.Actor{Login: r.ActorLogin, ID: r.ActorID, Bot: r.ActorBot}, Run: queue.RunID(r.RunID),
+	}
 }

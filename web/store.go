@@ -48,6 +48,15 @@ type Store interface {
 	Session(ctx context.Context, hash [32]byte, now time.Time) (queue.Actor, error)
 	// EndSession forgets a session. One that is not there is fine.
 	EndSession(ctx context.Context, hash [32]byte) error
+	// CountHours counts on what Tallies are made of; done says that nothing
+	// is left, so that they are complete.
+	CountHours(ctx context.Context) (done bool, err error)
+	// Tallies are what has happened in a queue from one moment to another,
+	// by the hour or the day, in the order of time.
+	Tallies(ctx context.Context, q queue.ID, from, until time.Time, days bool) ([]queue.Tally, error)
+	// EndedBetween lists the endings from one moment to another, the latest
+	// first, take at most.
+	EndedBetween(ctx context.Context, q queue.ID, from, until time.Time, take int) ([]queue.Ending, error)
 	// Organization finds an organisation by its slug, with the repositories
 	// that the App works on for it. ErrNotFound: there is none.
 	Organization(ctx context.Context, slug string) (account.Organization, []queue.Repo, error)

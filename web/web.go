@@ -112,14 +112,18 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
 		"/q/:host/:owner/:name/run/:run":   h.run,
 		"/q/:host/:owner/:name/settings":   h.settings,
+		"/q/:host/:owner/:name/health":     h.health,
+		"/q/:host/:owner/:name/endings":    h.endings,
 		"/orgs/:org/tokens":                h.tokens,
 		"/orgs/:org/audit":                 h.audit,
 	} {
 		r.Handler(http.MethodGet, path, h.guard(h.page(show)))
 		r.Handler(http.MethodHead, path, h.guard(h.page(show)))
 	}
-	for path, watch := range map[string]http.HandlerFunc{"/live": h.watchAll, "/q/:host/:owner/:name/live": h.watch} {
-		r.Handler(http.MethodGet, path, h.guard(watch))
+	for path, serve := range map[string]http.HandlerFunc{
+		"/live": h.watchAll, "/q/:host/:owner/:name/live": h.watch, "/q/:host/:owner/:name/health.csv": h.healthCSV,
+	} {
+		r.Handler(http.MethodGet, path, h.guard(serve))
 	}
 	for path, do := range map[string]func(*http.Request) (string, error){
 		"/q/:host/:owner/:name/pr/:number/:deed": h.pullRequestDeed,

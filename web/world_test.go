@@ -40,6 +40,7 @@ type world struct {
 	people   map[int64]account.Right
 	secret   map[queue.RepoID]bool // repositories that nobody may see
 	hostAway error
+	counting bool         // the past is being counted
 	repos    []queue.Repo // of the organisation
 	tokens   []account.Token
 	hash     [32]byte       // of the newest token
@@ -275,6 +276,43 @@ func (w *world) EndSession(_ context.Context, hash [32]byte) error {
 	defer w.mu.Unlock()
 	delete(w.sessions, hash)
 	return w.broken
+}
+
+func (w *world) CountHours(context.Context) (bool, error) { return !w.counting, w.broken }
+
+// Tallies are the same for every time: this morning ten merged after 15 minutes
+// and one failed, yesterday five merged after an hour.
+func (w *world) Tallies(_ context.Context, _ queue.ID, from, until time.Time, days bool) ([]queue.Tally, error) {
+	today, yesterday := noon.Add(-3*time.Hour), noon.AddDate(0, 0, -1)
+	if days {
+		today, yesterday = today.Truncate(24*time.Hour), yesterday.Truncate(24*time.Hour)
+	}
+	var tallies []queue.Tally
+	for _, t := range []queue.Tally{
+		{At: yesterday, What: queue.HasMerged, Bucket: queue.BucketOf(3600), N: 5}, {At: yesterday, What: queue.HasRun, Bucket: queue.NoDuration, N: 6},
+		{At: yesterday, What: queue.HasWaited, Bucket: queue.BucketOf(240), N: 5}, {At: yesterday, What: queue.HasTested, Bucket: queue.BucketOf(1200), N: 5},
+		{At: today, What: queue.HasMerged, Bucket: queue.BucketOf(900), N: 10}, {At: today, What: queue.HasFailed, Bucket: queue.BucketOf(30), N: 1},
+		{At: today, What: queue.HasRestarted, Bucket: queue.NoDuration, N: 3}, {At: today, What: queue.HasRun, Bucket: queue.NoDuration, N: 14},
+		{At: today, What: queue.HasCancelled, Bucket: queue.BucketOf(30), N: 2},
+	} {
+		if !t.At.Before(from) && t.At.Before(until) {
+			tallies = append(tallies, t)
+		}
+	}
+	return tallies, w.broken
+}
+
+func (w *world) EndedBetween(_ context.Context, _ queue.ID, from, until time.Time, take int) ([]queue.Ending, error) {
+	var endings []queue.Ending
+	for i := range w.ended {
+		e := &w.ended[i]
+		if !e.StateChangedAt.Before(from) && e.StateChangedAt.Before(until) {
+			endings = append(endings, queue.Ending{Title: e.Title, Lasted: 20 * time.Minute, Move: queue.Move{
+				PR: e.Number, To: e.State, At: e.StateChangedAt, Reason: e.Reason, Message: e.Message, Run: "run-one",
+			}})
+		}
+	}
+	return endings[:min(take, len(endings))], w.broken
 }
 
 func (w *world) Organization(_ context.Context, slug string) (account.Organization, []queue.Repo, error) {

@@ -15,6 +15,7 @@ const (
 	maintainEvery  = time.Hour        // remove what was kept long enough
 	connectEvery   = 10 * time.Minute // read what the App is installed on, in case a webhook was lost
 	connectAgain   = 20 * time.Second // after a failure
+	countEvery     = time.Minute      // count what has happened, for charts
 	redeliverEvery = 5 * time.Minute  // have webhooks delivered again that did not arrive
 )
 
@@ -32,6 +33,8 @@ func (s *service) upkeep(ctx context.Context) {
 	defer maintain.Stop()
 	redeliver := time.NewTicker(redeliverEvery)
 	defer redeliver.Stop()
+	count := time.NewTicker(countEvery)
+	defer count.Stop()
 	connect := time.NewTimer(connectEvery)
 	defer connect.Stop()
 	s.maintain(ctx)
@@ -50,6 +53,10 @@ func (s *service) upkeep(ctx context.Context) {
 			s.redeliver(ctx)
 		case <-s.astray:
 			s.look(ctx)
+		case <-count.C:
+			if _, err := s.db.CountHours(ctx); err != nil && ctx.Err() == nil {
+				s.cfg.log.Warn("what has happened was not counted; it is tried again in a minute", "error", err)
+			}
 		case <-connect.C:
 			s.connect(ctx)
 			connect.Reset(connectEvery)
