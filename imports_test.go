@@ -53,6 +53,7 @@ var others = map[string][]string{
 	"github.com/bradleyfalzon/":           {"gitprovider/github"},
 	"golang.org/x/oauth2":                 {"gitprovider/github"},
 	"github.com/julienschmidt/":           {"rest", "web"},
+	"github.com/chromedp/":                {"web/browsertest"},
 	"github.com/alecthomas/kong":          {"cmd/signalbox"},
 	"github.com/fergusstrange/":           {"db/pgserver"},
 	"github.com/prometheus/client_golang": {"rest", "cmd/signalbox"},
