@@ -36,6 +36,7 @@ var ours = map[string][]string{
 	"flaky":                  {},
 	"flaky/report":           {"flaky"},
 	"web":                    {"queue", "flaky", "account"},
+	"web/browsertest":        {},
 	"db":                     {"queue", "flaky", "account", "migrations"},
 	"db/pgserver":            {},
 	"db/dbtest":              {"db", "db/pgserver", "migrations"},
