@@ -245,16 +245,29 @@ func (w *connecting) vacate(ctx context.Context, r *knownRepo) error {
 
 // evict ends a note of another organisation: see Connect.
 func (w *connecting) evict(ctx context.Context, noted *knownRepo) error {
+	return w.db.evict(ctx, w.tx, noted.ID, w.org)
+}
+
+// evict takes the name of a repository that was only noted from the
+// organisation that noted it, with its queues, because org owns it.
+func (db *DB) evict(ctx context.Context, tx *sqlx.Tx, noted, org int64) error {
 	var branches []string
-	if err := w.tx.SelectContext(ctx, &branches, `DELETE FROM queues WHERE repository_id = $1 RETURNING branch`, noted.ID); err != nil {
+	if err := tx.SelectContext(ctx, &branches, `DELETE FROM queues WHERE repository_id = $1 RETURNING branch`, noted); err != nil {
 		return fmt.Errorf("delete queues of a note: %w", err)
 	}
 	// The name was never its own: it is not remembered.
-	if _, err := w.tx.ExecContext(ctx, `UPDATE repositories SET name = name || '~' || id WHERE id = $1`, noted.ID); err != nil {
+	var was struct {
+		Host  string `json:"host"`
+		Owner string `json:"owner"`
+		OrgID int64  `json:"org_id"`
+		Name  string `json:"name"`
+	}
+	if err := tx.GetContext(ctx, &was, `
+		UPDATE repositories SET name = name || '~' || id WHERE id = $1 RETURNING host, owner, org_id, name`, noted); err != nil {
 		return fmt.Errorf("take the name from a note: %w", err)
 	}
-	w.db.log.Warn("a repository that another organisation had noted belongs to the one that installed the App on it; the other's queues are deleted",
-		"host", w.host, "repository", noted.Owner+"/"+noted.Name, "installation", w.id, "org", w.org, "noted_by", noted.OrgID, "queues", branches)
+	db.log.Warn("a repository that another organisation had noted goes to the one that owns it; the other's queues are deleted",
+		"host", was.Host, "repository", was.Owner+"/"+was.Name, "org", org, "noted_by", was.OrgID, "queues", branches)
 	return nil
 }
 

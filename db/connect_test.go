@@ -123,6 +123,38 @@ func TestANotedRepositoryIsConnectedLater(t *testing.T) {
 	}
 }
 
+// Before the App is installed, the organisation of the owner's login need not
+// wait until then for a name that another has noted; one of another login does.
+func TestTheOwnerOfANameIsNotKeptOutByANote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	squatter, third := w.organization("squatter"), w.organization("third")
+	create := func(org account.Organization, owner, name string) error {
+		_, err := w.CreateQueue(t.Context(), org.ID, host, owner, name, "main", queue.DefaultSettings(), epoch)
+		return err
+	}
+	w.must(create(squatter, "ACME", "wanted"))
+	note := w.where(squatter, "acme/wanted")
+	if err := create(third, "acme", "wanted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a third organisation: %v", err)
+	}
+	w.must(create(w.org, "Acme", "wanted"))
+	if at := w.where(w.org, "acme/wanted"); at == 0 || at == note || w.where(squatter, "acme/wanted") != 0 {
+		t.Errorf("the owner has it at %d, the note was %d", at, note)
+	}
+	if err := create(w.org, "acme", "wanted"); !errors.Is(err, queue.ErrExists) {
+		t.Errorf("the owner again: %v", err)
+	}
+	if err := create(squatter, "acme", "wanted"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("who noted it, again: %v", err)
+	}
+	// What is connected belongs to whom the host says, whatever it is called.
+	w.connect(connection("squatter", 9, repository("third", "installed", 90)))
+	if err := create(third, "third", "installed"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a connected repository of another organisation: %v", err)
+	}
+}
+
 func TestWhoInstallsTheAppHasTheRepositoryWhoeverNotedItsName(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

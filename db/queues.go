@@ -20,7 +20,7 @@ func (db *DB) CreateQueue(ctx context.Context, org int64, host, owner, name, bra
 	now = now.UTC().Truncate(time.Microsecond)
 	var created queue.Queue
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		repo, err := noteRepository(ctx, tx, org, host, owner, name, now)
+		repo, err := db.noteRepository(ctx, tx, org, host, owner, name, now)
 		if err != nil {
 			return err
 		}
@@ -41,8 +41,10 @@ func (db *DB) CreateQueue(ctx context.Context, org int64, host, owner, name, bra
 }
 
 // noteRepository finds the repository of a new queue, or notes its name under
-// the organisation until it is connected.
-func noteRepository(ctx context.Context, tx *sqlx.Tx, org int64, host, owner, name string, now time.Time) (queue.RepoID, error) {
+// the organisation until it is connected. A name that another organisation has
+// merely noted does not stand in the way of the one that is the owner's: see
+// Connect, which would end that note too.
+func (db *DB) noteRepository(ctx context.Context, tx *sqlx.Tx, org int64, host, owner, name string, now time.Time) (queue.RepoID, error) {
 	if err := lockRepositories(ctx, tx); err != nil {
 		return 0, err
 	}
@@ -53,7 +55,16 @@ func noteRepository(ctx context.Context, tx *sqlx.Tx, org int64, host, owner, na
 	case known != nil && known.OrgID == org:
 		return queue.RepoID(known.ID), nil
 	case known != nil && strings.EqualFold(known.Owner, owner) && strings.EqualFold(known.Name, name):
-		return 0, queue.ErrNotFound
+		var slug string
+		if err := tx.GetContext(ctx, &slug, `SELECT slug FROM organizations WHERE id = $1`, org); err != nil {
+			return 0, fmt.Errorf("read organisation: %w", err)
+		}
+		if known.HostID != 0 || slug != account.Slug(owner) {
+			return 0, queue.ErrNotFound
+		}
+		if err := db.evict(ctx, tx, known.ID, org); err != nil {
+			return 0, err
+		}
 	}
 	// Nobody has the name now; that somebody else's repository once had it
 	// is no matter.

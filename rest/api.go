@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,6 +55,9 @@ type API struct {
 	now      func() time.Time
 	newID    func() string
 	timeout  time.Duration
+
+	// wished is the time of the newest wish, in microseconds: see API.moment.
+	wished atomic.Int64
 
 	limits *limits
 	forks  *limits // of callers who have no token, by address
@@ -123,6 +127,19 @@ func (a *API) newRouter() *httprouter.Router {
 			message: clip(r.URL.Path) + " is called with " + allow + "."})
 	})
 	return router
+}
+
+// moment is the time of a wish that came with a call. No two are of the same
+// moment, and none is before one that came earlier: the queue takes a submission
+// that is not newer than the last for a repetition of it.
+func (a *API) moment(c *call) time.Time {
+	for {
+		last := a.wished.Load()
+		next := max(c.now.UnixMicro(), last+1)
+		if a.wished.CompareAndSwap(last, next) {
+			return time.UnixMicro(next).UTC()
+		}
+	}
 }
 
 // publicHost is what requests say for the host, wherever they come from.

@@ -251,17 +251,21 @@ func TestABodyOver20MiBIsRefusedAndOneOfThatSizeIsRead(t *testing.T) {
 	}
 }
 
-// Over a real connection: a body that ends early is a 400 and no hang, and
-// nothing is read of one that is announced too large.
+// Over a real connection: a body that ends early is a 400 and no hang. One that
+// is announced too large is refused at once, and whoever sends all of one before
+// looking for an answer gets it too.
 func TestARealConnectionIsAnsweredWhateverItsBodyDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	server := httptest.NewServer(w.api)
 	defer server.Close()
+	large := strings.Repeat(" ", maxBody+1)
 	head := "POST /v1/getQueue HTTP/1.1\r\nHost: x\r\nX-Api-Token: read\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct{ request, want string }{
 		"a chunked body that breaks off": {head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"a\":\r\nzz\r\n", "HTTP/1.1 400"},
 		"a length over the limit":        {head + "Content-Length: 99999999999\r\n\r\n{", "HTTP/1.1 413"},
+		"a large body, all of it":        {head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(large), large), "HTTP/1.1 413"},
+		"a large body in chunks":         {head + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(large), large), "HTTP/1.1 413"},
 	} {
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
 		if err != nil {

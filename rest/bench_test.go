@@ -41,11 +41,13 @@ var (
 // B6: queues of which a hundred pull requests are listed, while ten thousand
 // are queued.
 func BenchmarkB6GetQueue(b *testing.B) {
+	met := true
 	for _, aim := range []aim{b6Must, b6Goal} {
 		b.Run(aim.name(), func(b *testing.B) {
+			skipUnless(b, met)
 			s := newService(b)
 			s.hundredQueues()
-			s.drive(aim, s.getQueue)
+			met = s.drive(aim, s.getQueue)
 		})
 	}
 }
@@ -74,11 +76,13 @@ func BenchmarkB6GetQueueThatChanges(b *testing.B) {
 
 // B7: submissions, each answered after a decision that has it was committed.
 func BenchmarkB7Submit(b *testing.B) {
-	for _, aim := range []aim{b7Must, b7Goal} {
-		for _, queues := range []int{1, 10} {
+	for _, queues := range []int{1, 10} {
+		met := true
+		for _, aim := range []aim{b7Must, b7Goal} {
 			b.Run(fmt.Sprintf("%s to %d queues", aim.name(), queues), func(b *testing.B) {
+				skipUnless(b, met)
 				s := newService(b)
-				s.drive(aim, s.submitTo(queues))
+				met = s.drive(aim, s.submitTo(queues))
 			})
 		}
 	}
@@ -112,6 +116,15 @@ func BenchmarkEach(b *testing.B) {
 		s := newService(b)
 		s.each(64, 10_000, s.submitTo(1))
 	})
+}
+
+// skipUnless leaves out a goal when its must was not met: where less is too
+// much already, requests only pile up.
+func skipUnless(b *testing.B, met bool) {
+	b.Helper()
+	if !met {
+		b.Skip("not tried: the must was not met")
+	}
 }
 
 // getQueue asks for one of a hundred queues.
@@ -191,7 +204,8 @@ func newService(b *testing.B) *service {
 	server := httptest.NewServer(api)
 	s.url = server.URL
 	s.http = &http.Client{Transport: &http.Transport{
-		MaxIdleConnsPerHost: 512, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 512, MaxConnsPerHost: 512, // more would wait in the server instead
+		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 	}}
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()

@@ -36,16 +36,16 @@ const (
 )
 
 // drive sends requests at the rate of an aim and reports how it went. It does
-// so once, whatever b.N is.
-func (s *service) drive(a aim, send func(i int) (int64, error)) {
+// so once, whatever b.N is. It returns whether the aim was met.
+func (s *service) drive(a aim, send func(i int) (int64, error)) bool {
 	s.b.Helper()
 	warm := a.rate * int(warmUpFor/time.Second)
 	n := a.rate * int(driveFor/time.Second)
 	s.atRate(warm, a.rate, func(i int, _ time.Time) { _, _ = send(i) })
 	got := s.report(n, func(ask func(i int, due time.Time)) { s.atRate(n, a.rate, ask) },
 		func(i int) (int64, error) { return send(warm + i) })
-	verdict := "met"
-	switch met := got.perSecond >= 0.98*float64(a.rate) && got.p99 <= a.p99; {
+	verdict, met := "met", got.perSecond >= 0.98*float64(a.rate) && got.p99 <= a.p99
+	switch {
 	case !met && got.foreign > 0.05:
 		verdict = "not shown, because others used the processors too"
 	case !met:
@@ -53,6 +53,7 @@ func (s *service) drive(a aim, send func(i int) (int64, error)) {
 	}
 	s.b.Logf("%s: %d/s with p99 within %v. Result: %.0f/s with p99 %v, %.0f %% of the processors used by others: %s",
 		a.id, a.rate, a.p99, got.perSecond, got.p99.Round(100*time.Microsecond), got.foreign*100, verdict)
+	return met
 }
 
 // atRate has n requests sent, each when it is due.

@@ -101,7 +101,7 @@ func (a *API) submitPullRequest(ctx context.Context, c *call) (any, error) {
 		Via:         queue.ViaAPI,
 		Priority:    queue.Medium,
 		NoBatch:     noBatch != nil && *noBatch,
-		At:          c.now,
+		At:          a.moment(c),
 	}
 	if wanted != nil {
 		fact.Priority, fact.PriorityGiven = *wanted, true
@@ -118,7 +118,7 @@ func (a *API) cancelPullRequest(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.wishFor(ctx, c, p, q, pr, queue.CancelRequested{PR: pr, Via: queue.ViaAPI, At: c.now}, http.StatusConflict)
+	return a.wishFor(ctx, c, p, q, pr, queue.CancelRequested{PR: pr, Via: queue.ViaAPI, At: a.moment(c)}, http.StatusConflict)
 }
 
 func (a *API) restartTestsOnPullRequest(ctx context.Context, c *call) (any, error) {
@@ -130,7 +130,7 @@ func (a *API) restartTestsOnPullRequest(ctx context.Context, c *call) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	return a.wishFor(ctx, c, p, q, pr, queue.RestartRequested{PR: pr, Via: queue.ViaAPI, At: c.now}, http.StatusNotFound)
+	return a.wishFor(ctx, c, p, q, pr, queue.RestartRequested{PR: pr, Via: queue.ViaAPI, At: a.moment(c)}, http.StatusNotFound)
 }
 
 func (a *API) getSubmittedPullRequest(ctx context.Context, c *call) (any, error) {

@@ -181,7 +181,7 @@ func (a *API) updateQueue(ctx context.Context, c *call) (any, error) {
 
 // change has a queue changed and answers with what it is then.
 func (a *API) change(ctx context.Context, c *call, p place, q queue.Queue, change queue.Change) (any, error) {
-	s, err := a.wish(ctx, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: c.now}, http.StatusConflict)
+	s, err := a.wish(ctx, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: a.moment(c)}, http.StatusConflict)
 	if err != nil {
 		return nil, err
 	}

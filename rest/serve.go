@@ -123,6 +123,7 @@ func (a *API) serve(rt route) httprouter.Handle {
 		}
 		if err != nil {
 			a.refuse(w, err)
+			hearOut(w, r, err)
 		}
 	}
 }
@@ -222,24 +223,43 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &failure{status: http.StatusUnsupportedMediaType, code: CodeUnsupportedMediaType,
 			message: "Send JSON, with the header Content-Type: application/json."}
 	}
-	tooLarge := &failure{status: http.StatusRequestEntityTooLarge, code: CodeBodyTooLarge,
-		message: fmt.Sprintf("The body must not be longer than %d bytes.", maxBody)}
 	if r.ContentLength > maxBody {
-		w.Header().Set("Connection", "close") // the rest is not worth reading
-		return nil, tooLarge
+		return nil, tooLarge(w)
 	}
-	if x, ok := w.(*exchange); ok {
-		w = x.ResponseWriter // MaxBytesReader tells the server's own writer to close
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var over *http.MaxBytesError
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
-	case errors.As(err, &over):
-		return nil, tooLarge
 	case err != nil:
 		return nil, invalidJSON("The body ended before it was complete.")
+	case len(body) > maxBody:
+		return nil, tooLarge(w)
 	}
 	return body, nil
+}
+
+// tooLarge refuses a body. The answer goes out at once; see hearOut.
+func tooLarge(w http.ResponseWriter) error {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).EnableFullDuplex() // else net/http would read on before it answers
+	return &failure{status: http.StatusRequestEntityTooLarge, code: CodeBodyTooLarge,
+		message: fmt.Sprintf("The body must not be longer than %d bytes.", maxBody)}
+}
+
+// hearOutFor bounds the time of hearOut.
+const hearOutFor = 10 * time.Second
+
+// hearOut reads on in a body that was refused as too large, twice as much as is
+// allowed. Most clients send everything before they look for an answer: if the
+// connection were closed under them, they would see nothing but that.
+func hearOut(w http.ResponseWriter, r *http.Request, refusal error) {
+	var f *failure
+	if !errors.As(refusal, &f) || f.code != CodeBodyTooLarge || r.Header.Get("Expect") != "" {
+		return
+	}
+	control := http.NewResponseController(w)
+	if control.Flush() != nil || control.SetReadDeadline(time.Now().Add(hearOutFor)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, r.Body, 2*maxBody) // whatever comes of it, the answer is out
 }
 
 // readQuery reads the parameters of a GET. A query is as hostile as a body:
