@@ -22,6 +22,9 @@ type Config struct {
 	// On another than github.com, "github.com" in a request means this one
 	// too, because actions always send that. Default github.com.
 	HostName string
+	// AllowedBots are the logins of bots whose commands are obeyed, for
+	// getQueue to show.
+	AllowedBots []string
 	// Version is the program's, for GET /v1/status.
 	Version string
 	// OnRequest hears of every request: the pattern of its route ("" when it
@@ -49,6 +52,7 @@ type API struct {
 	git      Host
 	isGone   func(error) bool
 	hostName string
+	bots     []string // never nil
 	version  string
 	heard    func(route string, status int, took time.Duration)
 	log      *slog.Logger
@@ -70,7 +74,7 @@ type API struct {
 func New(cfg Config) *API {
 	a := &API{
 		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
-		hostName: lower(cfg.HostName), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
+		hostName: lower(cfg.HostName), bots: append([]string{}, cfg.AllowedBots...), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {
 		a.hostName = publicHost

@@ -38,11 +38,25 @@ type queueSettings struct {
 	ExtensionEnabled            bool     `json:"extensionEnabled"`
 }
 
-// queueContents is a queue as getQueue answers it.
+// queueContents is a queue as getQueue answers it. Between the settings and the
+// list stand three fields that nobody can set here, with what is so: clients
+// that hold the answer against a schema require them.
 type queueContents struct {
 	queueSettings
+	// AllowedBotSubmitters are the bots whose commands this service obeys.
+	AllowedBotSubmitters []string `json:"allowedBotSubmitters"`
+	// BatchingRules would be exceptions from the batching settings. There are none.
+	BatchingRules []string `json:"batchingRules"`
+	// TestBranchConstructionMode is how test branches come about: see
+	// builtWhole.
+	TestBranchConstructionMode string `json:"testBranchConstructionMode"`
+
 	EnqueuedPullRequests []enqueued `json:"enqueuedPullRequests"`
 }
+
+// builtWhole says that a test branch is built elsewhere and pushed once, under
+// its own name, when it is complete.
+const builtWhole = "push_complete_branch"
 
 // enqueued is a pull request in a queue's list.
 type enqueued struct {
@@ -225,7 +239,10 @@ func (a *API) getQueue(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, orNotFound(fmt.Errorf("list entries: %w", err), p.notFound())
 	}
-	out := queueContents{encodeQueue(q), make([]enqueued, len(entries))}
+	out := queueContents{
+		queueSettings: encodeQueue(q), AllowedBotSubmitters: a.bots, BatchingRules: []string{}, TestBranchConstructionMode: builtWhole,
+		EnqueuedPullRequests: make([]enqueued, len(entries)),
+	}
 	for i := range entries {
 		out.EnqueuedPullRequests[i] = encodeEnqueued(&entries[i])
 	}

@@ -132,7 +132,7 @@ func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	ids := 0
 	cfg := Config{
 		Store: w.store, Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
-		HostName: testHost, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+		HostName: testHost, AllowedBots: []string{"renovate"}, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
 	}
 	if adjust != nil {
