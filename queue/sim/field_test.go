@@ -169,3 +169,27 @@ func TestBC56ATryBuildIsNotTheQueuesRun(t *testing.T) {
 	ok(t, w.Settle())
 	state(t, w, 1, queue.Testing)
 }
+
+// While a test branch cannot be built for a reason that passes (the first copy of a
+// large repository is being fetched, the host is away), people read what it is.
+func TestAWaitForABuildSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 0)
+	ok(t, w.Open(1, "alice", files{"a": "1"}))
+	w.Faults = during(queue.BuildRuns{}.Kind(), failed)
+	ok(t, w.Merge(1, "alice", Wish{}))
+	ok(t, w.Advance(20*time.Second))
+	state(t, w, 1, queue.Pending)
+	if e := w.Entry(1); e.Message != "The host does not answer." {
+		t.Errorf("it says %q", e.Message)
+	}
+	window, err := w.Window()
+	ok(t, err)
+	const want = "Its test branch could not be built yet; it is tried again. The host does not answer."
+	if x := queue.Explain(window, window.ByPR(1), w.Now); x.WaitsFor != want {
+		t.Errorf("people read %q", x.WaitsFor)
+	}
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 1, queue.Merged)
+}
