@@ -175,7 +175,7 @@ func (c *clone) environment(remote bool) []string {
 	}
 	env := []string{
 		"GIT_CEILING_DIRECTORIES=" + filepath.Dir(c.m.cfg.Dir), "HOME=" + c.m.cfg.Dir, "XDG_CONFIG_HOME=" + c.m.cfg.Dir, "LC_ALL=C", "TZ=UTC",
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS=", "GIT_ALLOW_PROTOCOL=" + protocols,
 		"GIT_OPTIONAL_LOCKS=0", "GIT_ADVICE=0",
 		"GIT_AUTHOR_NAME=" + c.m.cfg.Name, "GIT_AUTHOR_EMAIL=" + c.m.cfg.Email,
@@ -190,12 +190,12 @@ func (c *clone) environment(remote bool) []string {
 		{"core.hooksPath", os.DevNull}, {"core.attributesFile", os.DevNull}, {"core.fsmonitor", "false"},
 		{"credential.helper", ""}, {"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"},
 		{"push.recurseSubmodules", "no"}, {"log.showSignature", "false"}, {"core.quotePath", "false"},
-		{"advice.pushUpdateRejected", "false"}, {"http.lowSpeedLimit", "1"}, {"http.lowSpeedTime", "60"},
+		{"advice.pushUpdateRejected", "false"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1"}, {"http.lowSpeedTime", "60"},
 	}
 	if remote {
 		config = append(config, [2]string{"remote.origin.url", c.src.URL})
 		if c.src.Token != "" {
-			// For this host only, so that a redirect does not carry it away.
+			// For this host only.
 			config = append(config, [2]string{"http." + origin(c.src.URL) + "/.extraHeader", "Authorization: Basic " + c.basic()})
 		}
 	}
@@ -312,6 +312,11 @@ func (c *clone) remoteError(err error) error {
 		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not use git on " + c.src.Repo.String() + "; it needs the permission contents: write", Err: remote}
 	case status == 404:
 		return &gitprovider.Error{Kind: gitprovider.Denied, Message: c.src.Repo.String() + " cannot be reached with git; the App needs to be installed on it with the permission contents: write", Err: remote}
+	case status >= 300 && status < 400:
+		// Git would take the token along. A repository that was renamed is
+		// asked for under its new name as soon as we hear of that.
+		return &gitprovider.Error{Kind: gitprovider.Transient, Err: remote, Message: "the host redirects git from " + c.src.URL +
+			" to another address; if the repository was renamed, this passes by itself, else the address of the host in the settings is not its real one"}
 	default:
 		return fmt.Errorf("%w: %w", errUnreachable, remote)
 	}

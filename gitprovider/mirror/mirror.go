@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -101,11 +100,12 @@ func New(cfg Config) (*Mirrors, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("mirror: make data folder: %w", err)
 	}
-	if err := checkVersion(cfg.Git); err != nil {
-		return nil, err
-	}
 	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}}
 	m.life, m.end = context.WithCancel(context.Background())
+	if err := m.checkVersion(); err != nil {
+		m.Close()
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -119,14 +119,14 @@ func (m *Mirrors) Close() {
 var versionText = regexp.MustCompile(`(\d+)\.(\d+)`)
 
 // checkVersion refuses a git that cannot merge without a work tree.
-func checkVersion(git string) error {
-	out, err := exec.Command(git, "version").Output()
+func (m *Mirrors) checkVersion() error {
+	out, err := (&clone{m: m}).git(m.life, job{outside: true, args: []string{"version"}})
 	if err != nil {
 		return fmt.Errorf("mirror: the git program is needed to build test branches; install git 2.38 or newer: %w", err)
 	}
 	found := versionText.FindSubmatch(out)
 	if found == nil {
-		return fmt.Errorf("mirror: %q does not say its version", git)
+		return fmt.Errorf("mirror: %q does not say its version", m.cfg.Git)
 	}
 	major, _ := strconv.Atoi(string(found[1]))
 	minor, _ := strconv.Atoi(string(found[2]))
