@@ -22,8 +22,8 @@ import (
 
 // gitStore is one bare repository on disk. Reads go through one long-lived
 // `git cat-file`, ref changes through one long-lived `git update-ref`, new
-// blobs, trees and commits are written as loose objects, and merges are made
-// by `git merge-tree`. It is safe for concurrent use; who may move a ref and
+// blobs, trees and commits are written as loose objects. Whether something
+// merges is tried with `git merge-tree`; it is merged in a work tree. It is safe for concurrent use; who may move a ref and
 // when is decided above it.
 type gitStore struct {
 	dir     string // the bare repository
@@ -31,6 +31,7 @@ type gitStore struct {
 
 	cat  *coprocess
 	refw *coprocess
+	work *workTree
 
 	mu      sync.Mutex // guards the caches below, which hold immutable objects only
 	commits map[string]*commit
@@ -116,7 +117,7 @@ func createStore(ctx context.Context, dir, branch string, parent *gitStore) (*gi
 
 // openStore reads a bare repository that exists.
 func openStore(dir string) *gitStore {
-	return &gitStore{
+	g := &gitStore{
 		dir:     dir,
 		objects: filepath.Join(dir, "objects"),
 		cat:     &coprocess{dir: dir, args: []string{"cat-file", "--batch"}},
@@ -125,6 +126,8 @@ func openStore(dir string) *gitStore {
 		gens:    map[string]int{},
 		trees:   map[string][]treeEntry{},
 	}
+	g.work = &workTree{git: g}
+	return g
 }
 
 // close ends the processes.

@@ -125,9 +125,9 @@ func (s *Server) buildMerge(ctx context.Context, who *account, p *pull, head, ba
 	}
 	slices.Reverse(own) // oldest first
 	if in.Method == "rebase" {
-		return s.buildRebase(ctx, g, own, base)
+		return s.buildRebase(ctx, g, base, head)
 	}
-	tree, conflict, err := g.mergeTree(ctx, base, head)
+	tree, conflict, err := g.work.merge(ctx, base, head)
 	if err != nil {
 		return "", err
 	}
@@ -178,38 +178,53 @@ func squashBody(own []*commit) string {
 	return strings.TrimSpace(b.String())
 }
 
-// buildRebase picks commits one by one onto a base. Git 2.39 cannot be told
-// the merge base of a merge-tree, so each pick merges the commit into a
-// stand-in: the tree so far, with the picked commit's parent as its parent.
-func (s *Server) buildRebase(ctx context.Context, g *gitStore, own []*commit, base string) (string, error) {
-	tip := base
-	for _, c := range own {
-		if len(c.Parents) > 1 {
-			return "", notMergeable("This branch can't be rebased")
+// buildRebase picks the commits of a pull request one by one onto a base. As
+// on GitHub, merges among them are left out, commits of which nothing is left
+// are dropped, and a result that differs from that of a merge is refused:
+// https://docs.github.com/en/pull-requests/collaborating-with-pull-requests/incorporating-changes-from-a-pull-request/about-pull-request-merges
+func (s *Server) buildRebase(ctx context.Context, g *gitStore, base, head string) (string, error) {
+	whole, conflict, err := g.work.merge(ctx, base, head)
+	if err != nil {
+		return "", err
+	}
+	if conflict {
+		return "", notMergeable("This branch can't be rebased due to conflicts")
+	}
+	out, err := runGit(ctx, g.dir, "rev-list", "--reverse", "--topo-order", "--no-merges", base+".."+head)
+	if err != nil {
+		return "", err
+	}
+	own := strings.Fields(out)
+	trees, conflict, err := g.work.pick(ctx, base, own)
+	if err != nil {
+		return "", err
+	}
+	if conflict {
+		return "", notMergeable("This branch can't be rebased due to conflicts")
+	}
+	tip, err := g.commit(base)
+	if err != nil {
+		return "", err
+	}
+	for i, sha := range own {
+		if trees[i] == tip.Tree {
+			continue
 		}
-		onto, err := g.commit(tip)
+		c, err := g.commit(sha)
 		if err != nil {
 			return "", err
-		}
-		standIn := &commit{Tree: onto.Tree, Parents: c.Parents, Author: c.Author, Committer: c.Author, Message: "stand-in"}
-		if err := g.writeCommit(standIn); err != nil {
-			return "", err
-		}
-		tree, conflict, err := g.mergeTree(ctx, standIn.SHA, c.SHA)
-		if err != nil {
-			return "", err
-		}
-		if conflict {
-			return "", notMergeable("This branch can't be rebased due to conflicts")
 		}
 		picked := &commit{
-			Tree: tree, Parents: []string{tip}, Author: c.Author, Message: c.Message,
+			Tree: trees[i], Parents: []string{tip.SHA}, Author: c.Author, Message: c.Message,
 			Committer: signature{"GitHub", "noreply@github.com", s.now()},
 		}
 		if err := g.writeCommit(picked); err != nil {
 			return "", err
 		}
-		tip = picked.SHA
+		tip = picked
 	}
-	return tip, nil
+	if tip.Tree != whole {
+		return "", notMergeable("This branch can't be rebased safely")
+	}
+	return tip.SHA, nil
 }

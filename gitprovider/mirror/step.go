@@ -146,7 +146,10 @@ func (c *clone) squashStep(ctx context.Context, on tip, head Commit, s queue.Ste
 }
 
 // rebaseStep replays the commits of a pull request. What is already there,
-// so that nothing is left of it, is dropped.
+// so that nothing is left of it, is dropped. When the result is not that of a
+// merge, it is a conflict, as it is for the host: a merge commit among those
+// of the pull request may have settled what its other commits do not.
+// https://github.com/orgs/community/discussions/22403
 func (c *clone) rebaseStep(ctx context.Context, on tip, head Commit, s queue.StepSpec) (tip, error) {
 	own, err := c.own(ctx, on.commit, head.ID)
 	if err != nil {
@@ -174,6 +177,16 @@ func (c *clone) rebaseStep(ctx context.Context, on tip, head Commit, s queue.Ste
 			author: k.author, authorDate: k.authorDate, when: max(at.when, k.When),
 		}); err != nil {
 			return tip{}, err
+		}
+	}
+	if len(own) != 1 || own[0].ID != head.ID { // else a replay is a merge
+		whole, err := c.merge(ctx, on.commit, head.ID)
+		if err != nil {
+			return tip{}, err
+		}
+		if whole != at.tree {
+			return tip{}, &conflictError{why: "its commits, replayed one by one, give another result than merging it; " +
+				"rebase the branch by hand, so that it has no merge commits"}
 		}
 	}
 	if at != on {
