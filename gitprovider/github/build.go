@@ -154,7 +154,7 @@ func (b *building) publish(ctx context.Context) error {
 	}
 	for i, m := range b.made {
 		if text, ok := refused[m.Branch]; ok && m.Trouble == "" {
-			b.not(i, queue.TroubleDenied, "the host refuses the test branch "+m.Branch+": "+text)
+			b.not(i, queue.TroubleDenied, withRemedy("the host refuses the test branch "+m.Branch+": "+text, branchRemedy(text)))
 		}
 	}
 	return nil

@@ -46,11 +46,22 @@ type Config struct {
 	// CommitterName and CommitterEmail are who makes commits; the App's
 	// account if empty. Another committer makes other commit ids.
 	CommitterName, CommitterEmail string
+	// SigningKey is the file of an OpenSSH private key that signs the commits
+	// that are made; none if empty. CommitterName and CommitterEmail must then
+	// be those of the account of the host that the key's public half is
+	// registered with, as a signing key. See mirror.Config.
+	SigningKey string
+	// CommitBody says what stands in the messages of merge and squash commits
+	// under the title: NoBody or DescriptionBody.
+	CommitBody CommitBody
 	// CommitTitle finds a commit title that a pull request's description
 	// asks for. Nil: a line "merge-commit-title: …".
 	CommitTitle func(body string) string
 	// Git is the git program, "git" if empty.
 	Git string
+	// MirrorSize bounds the mirror of one repository on disk, in bytes; see
+	// mirror.Config.
+	MirrorSize int64
 	// CloneFilter is the mirror's partial clone filter: "blob:none" if empty, "off" for none.
 	CloneFilter string
 	// HTTP makes the calls; only its Transport is used. http.DefaultTransport if nil.
@@ -70,6 +81,15 @@ type Config struct {
 	// Now is the clock of facts; time.Now if nil.
 	Now func() time.Time
 }
+
+// CommitBody is what stands in a commit message under the title.
+type CommitBody string
+
+// The bodies of commit messages. Co-authors stand at the end of either.
+const (
+	NoBody          CommitBody = ""
+	DescriptionBody CommitBody = "description" // the pull request's, made harmless
+)
 
 // Client is one host. It is safe for concurrent use.
 type Client struct {
@@ -113,6 +133,9 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		problem("the web address: %w", err)
 	}
+	if cfg.CommitBody != NoBody && cfg.CommitBody != DescriptionBody {
+		problem("the body of commits is %q; it can be empty or %q", cfg.CommitBody, DescriptionBody)
+	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("connect to GitHub: %w", errors.Join(problems...))
 	}
@@ -126,7 +149,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.mirrors, err = mirror.New(mirror.Config{
 		Dir: filepath.Join(cfg.DataDir, "mirrors"), Git: cfg.Git, Filter: cfg.CloneFilter,
-		Name: cfg.CommitterName, Email: cfg.CommitterEmail, Log: cfg.Log,
+		Name: cfg.CommitterName, Email: cfg.CommitterEmail, SigningKey: cfg.SigningKey, MaxSize: cfg.MirrorSize, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to GitHub: %w", err)
@@ -231,11 +254,27 @@ func (c *Client) source(ctx context.Context, k *conn, repo queue.Repo) (mirror.S
 	if err != nil {
 		return mirror.Source{}, explain(err, "get a token for git on %s", repo)
 	}
+	var body func(context.Context, queue.StepSpec) (string, error)
+	if c.cfg.CommitBody == DescriptionBody {
+		body = func(ctx context.Context, s queue.StepSpec) (string, error) { return c.description(ctx, k, repo, s) }
+	}
 	return mirror.Source{
-		Repo: repo, Token: token,
+		Repo: repo, Token: token, Body: body,
 		URL:    c.webURL + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name) + ".git",
 		Emails: func(ctx context.Context, s queue.StepSpec) ([]string, error) { return c.authorEmails(ctx, k, repo, s) },
 	}, nil
+}
+
+// signs reports whether the commits that we make are signed.
+func (c *Client) signs() bool { return c.cfg.SigningKey != "" }
+
+// description is what a pull request says about itself at this moment.
+func (c *Client) description(ctx context.Context, k *conn, repo queue.Repo, s queue.StepSpec) (string, error) {
+	pr, _, err := c.pull(ctx, k, repo, s.PR)
+	if err != nil {
+		return "", err
+	}
+	return pr.GetBody(), nil
 }
 
 // withSource runs git work, once more with a fresh token if the host refuses

@@ -80,7 +80,7 @@ func (l *landing) afterPush(ctx context.Context, pushed string, outcome error) e
 		if l.left() == 1 {
 			entry = l.rest()[0].Entry
 		}
-		l.stop(queue.TroubleDenied, entry, "the host refuses the push to "+l.work.Branch+": "+outcome.Error())
+		l.stop(queue.TroubleDenied, entry, withRemedy("the host refuses the push to "+l.work.Branch+": "+outcome.Error(), l.pushRemedy(outcome.Error())))
 		return nil
 	case gitprovider.Stale:
 		l.stop(queue.TroubleStale, "", outcome.Error())

@@ -115,7 +115,7 @@ func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
 			again = true // nobody knows, and nothing has happened
 		}
 		if !again {
-			l.refused(s, outcome)
+			l.refused(ctx, s, outcome)
 			return nil
 		}
 		if try == mergeTries {
@@ -128,12 +128,9 @@ func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
 }
 
 // refused notes that the host said no for good.
-func (l *landing) refused(s queue.StepSpec, outcome error) {
-	message := fmt.Sprintf("the host refuses to merge pull request %d: %s", s.PR, hostWords(outcome))
-	if need := missingPermission(outcome); need != "" {
-		message += " (the App needs the permission " + need + ")"
-	}
-	l.stop(queue.TroubleDenied, s.Entry, message)
+func (l *landing) refused(ctx context.Context, s queue.StepSpec, outcome error) {
+	what := fmt.Sprintf("the host refuses to merge pull request %d: %s", s.PR, hostWords(outcome))
+	l.stop(queue.TroubleDenied, s.Entry, withRemedy(what, l.mergeRemedy(ctx, outcome)))
 }
 
 func pause(ctx context.Context, d time.Duration) error {

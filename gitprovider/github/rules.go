@@ -19,6 +19,7 @@ type rules struct {
 	lastPush      bool       // somebody else must have approved the newest push
 	conversations bool       // every conversation must be resolved
 	linear        bool       // no merge commits
+	signed        bool       // commits must carry a signature
 	strict        bool       // the pull request must be up to date with its base
 	methods       [][]string // each rule's list of the only merge methods that are allowed, in the host's words
 	unknown       []string   // what we cannot judge, in words
@@ -113,6 +114,8 @@ func (r *rules) add(rule ruleJSON) {
 		if len(p.Teams) > 0 { // the host's decision leaves them out
 			r.doubt("reviews by the teams that a rule names")
 		}
+	case rule.Type == "required_signatures":
+		r.signatures()
 	case rule.Type == "merge_queue":
 		r.doubt("the host's own merge queue is on for this branch")
 	default:
@@ -124,6 +127,13 @@ func (r *rules) doubt(what string) {
 	if !slices.Contains(r.unknown, what) {
 		r.unknown = append(r.unknown, what)
 	}
+}
+
+// signatures notes that commits must be signed: those of the pull request too,
+// which we cannot judge.
+func (r *rules) signatures() {
+	r.signed = true
+	r.doubt("signed commits")
 }
 
 func (r *rules) check(name string, app *int64) {
@@ -154,12 +164,12 @@ type flag struct {
 func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, branch string, r *rules) error {
 	var p struct {
 		Checks *struct {
+			Strict   bool     `json:"strict"`
 			Contexts []string `json:"contexts"`
 			Checks   []struct {
 				Context string `json:"context"`
 				AppID   *int64 `json:"app_id"`
 			} `json:"checks"`
-			Strict bool `json:"strict"`
 		} `json:"required_status_checks"`
 		Reviews *struct {
 			Approvals  int  `json:"required_approving_review_count"`
@@ -200,7 +210,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 	r.conversations = r.conversations || p.Conversations.Enabled
 	r.linear = r.linear || p.Linear.Enabled
 	if p.Signatures.Enabled {
-		r.doubt("signed commits")
+		r.signatures()
 	}
 	if p.Locked.Enabled {
 		r.doubt("the branch is locked")

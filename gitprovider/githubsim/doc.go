@@ -25,9 +25,10 @@
 // An installation token is made at once and lives an hour. Repositories are
 // private unless they are made public. A push to several refs of which one
 // breaks a rule is refused as a whole. Rules other than creation, update,
-// deletion, non_fast_forward, required_linear_history, merge_queue,
-// pull_request and required_status_checks are shown and not enforced. Of
-// CODEOWNERS the patterns *, /folder/ and a whole path are understood. A renamed repository is found by its new name and
+// deletion, non_fast_forward, required_linear_history, required_signatures
+// (any signature will do), merge_queue, pull_request and
+// required_status_checks are shown and not enforced. Of CODEOWNERS the
+// patterns *, /folder/ and a whole path are understood. A renamed repository is found by its new name and
 // its id only. Diffs do not detect renames.
 //
 // # What keeps it honest

@@ -81,6 +81,13 @@ func (s *Server) receivePush(w http.ResponseWriter, r *http.Request, g *gitCall,
 	unlock := rp.lockPushing()
 	defer unlock()
 	refusals, config := s.judgePush(who, rp, commands)
+	if len(refusals) == 0 {
+		if refusals, err = s.judgeContent(r.Context(), who, rp, commands, data); err != nil {
+			s.log.Warn("look into push", "repo", g.repo, "error", err)
+			http.Error(w, "the push could not be read", http.StatusBadRequest)
+			return
+		}
+	}
 	if len(refusals) > 0 {
 		refusePush(w, commands, refusals, capabilities)
 		return
@@ -156,6 +163,10 @@ func refusePush(w http.ResponseWriter, commands []pushCommand, refusals map[stri
 		why, refused := refusals[c.ref]
 		if !refused {
 			packet(&report, "ng "+c.ref+" pre-receive hook declined\n")
+			continue
+		}
+		if only, ok := strings.CutPrefix(why[0], reasonMark); ok {
+			packet(&report, "ng "+c.ref+" "+only+"\n")
 			continue
 		}
 		code, reason := "GH013: Repository rule violations found for ", "push declined due to repository rule violations"

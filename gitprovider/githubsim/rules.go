@@ -31,8 +31,8 @@ type bypassActor struct {
 
 // Rule is one rule of a ruleset, as the API writes it. The simulator enforces
 // creation, update, deletion, non_fast_forward, required_linear_history,
-// merge_queue, pull_request and required_status_checks; others are kept and
-// shown.
+// required_signatures, merge_queue, pull_request and required_status_checks;
+// others are kept and shown.
 type Rule struct {
 	Type       string         `json:"type"`
 	Parameters map[string]any `json:"parameters,omitempty"`
@@ -63,6 +63,9 @@ func (p *protection) contexts() []string {
 // classicMark begins a violation of classic protection, which git is told in
 // other words than that of a ruleset.
 const classicMark = "\x00"
+
+// reasonMark begins a refusal that git is told in one line, without a code.
+const reasonMark = "\x01"
 
 // appliesTo reports whether a ruleset covers a branch.
 func (u *ruleset) appliesTo(r *repo, branch string) bool {

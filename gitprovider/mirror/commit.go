@@ -77,6 +77,7 @@ type draft struct {
 	author     identity // zero: the committer
 	authorDate string   // "": the committer's
 	when       int64
+	kept       bool // it lands, so it is signed where there is a key
 }
 
 // rawDate is a date that git takes back as it gave it.
@@ -85,6 +86,9 @@ var rawDate = regexp.MustCompile(`^\d{1,12} [+-]\d{4}$`)
 // write makes a commit and returns its id. The same draft makes the same id.
 func (c *clone) write(ctx context.Context, d draft) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", "-F", "-"}
+	if d.kept && c.m.cfg.SigningKey != "" {
+		args[1] = "--gpg-sign" // with the key that the environment names
+	}
 	for _, p := range d.parents {
 		args = append(args, "-p", p)
 	}

@@ -192,6 +192,9 @@ func (c *clone) environment(remote bool) []string {
 		{"push.recurseSubmodules", "no"}, {"log.showSignature", "false"}, {"core.quotePath", "false"},
 		{"advice.pushUpdateRejected", "false"}, {"http.followRedirects", "false"}, {"http.lowSpeedLimit", "1"}, {"http.lowSpeedTime", "60"},
 	}
+	if key := c.m.cfg.SigningKey; key != "" {
+		config = append(config, [2]string{"gpg.format", "ssh"}, [2]string{"user.signingKey", key})
+	}
 	if remote {
 		config = append(config, [2]string{"remote.origin.url", c.src.URL})
 		if c.src.Token != "" {

@@ -166,12 +166,11 @@ func (c *clone) squashMessage(ctx context.Context, s queue.StepSpec, commits []C
 		mine = append(mine, more...)
 	}
 	author, others := credit(s.Author, host, commits, func(email string) bool { return slices.Contains(mine, email) })
-	message := Title(queue.Squash, s) + "\n"
-	for i, p := range others {
-		if i == 0 {
-			message += "\n"
-		}
-		message += fmt.Sprintf("Co-authored-by: %s <%s>\n", person(p.name), address(p.email))
+	body, err := c.body(ctx, s)
+	if err != nil {
+		return "", identity{}, err
 	}
-	return message, author, nil
+	return compose(Title(queue.Squash, s), body, others, func(email string) bool {
+		return email == strings.ToLower(author.email) || slices.Contains(mine, email)
+	}), author, nil
 }

@@ -28,6 +28,13 @@ type Config struct {
 	// author of merge commits. They never change for one installation of the
 	// program, or commit ids would.
 	Name, Email string
+	// SigningKey is the file of an OpenSSH private key without a passphrase,
+	// Ed25519 or RSA, with which every commit that is made is signed; none if
+	// empty. Those two kinds sign the same commit the same way each time, so
+	// that building a chain again gives the same commit ids; GPG does not. The
+	// host shows the commits as verified when the public half is a signing key
+	// of the account that Email belongs to.
+	SigningKey string
 	// Filter is the partial clone filter; "blob:none" if empty, none if "off".
 	Filter string
 	// AllowFile lets repositories be reached by file paths. For tests.
@@ -74,6 +81,9 @@ type Source struct {
 	// when the commits of a pull request that is squashed do not tell. Nil:
 	// nobody knows.
 	Emails func(ctx context.Context, s queue.StepSpec) ([]string, error)
+	// Body is what a merge or squash commit says under its title, as somebody
+	// wrote it: it is made harmless here. Nil: nothing.
+	Body func(ctx context.Context, s queue.StepSpec) (string, error)
 }
 
 // New checks that git is there and new enough and prepares the folder.
@@ -103,6 +113,10 @@ func New(cfg Config) (*Mirrors, error) {
 	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}}
 	m.life, m.end = context.WithCancel(context.Background())
 	if err := m.checkVersion(); err != nil {
+		m.Close()
+		return nil, err
+	}
+	if err := m.checkKey(); err != nil {
 		m.Close()
 		return nil, err
 	}

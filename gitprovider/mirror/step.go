@@ -121,9 +121,13 @@ func (c *clone) mergeStep(ctx context.Context, on tip, head Commit, s queue.Step
 	if err != nil {
 		return tip{}, err
 	}
+	body, err := c.body(ctx, s)
+	if err != nil {
+		return tip{}, err
+	}
 	return c.put(ctx, draft{
 		tree: tree, parents: []string{on.commit, head.ID},
-		message: Title(queue.MergeCommit, s) + "\n", when: max(on.when, head.When),
+		message: compose(Title(queue.MergeCommit, s), body, nil, func(string) bool { return false }), when: max(on.when, head.When),
 	})
 }
 
@@ -220,6 +224,7 @@ func (c *clone) own(ctx context.Context, base, head string) ([]Commit, error) {
 
 // put writes a commit and returns it as the new tip.
 func (c *clone) put(ctx context.Context, d draft) (tip, error) {
+	d.kept = true
 	id, err := c.write(ctx, d)
 	return tip{id, d.tree, d.when}, err
 }
