@@ -3,6 +3,7 @@ package githubsim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -256,4 +257,17 @@ func (c *call) redeliver() (any, error) {
 	d.queue = append(d.queue, &again)
 	d.signal()
 	return reply{status: 202, body: object{}}, nil
+}
+
+// Grant changes what the App's installations grant, as an owner does who
+// accepts other permissions. level "" takes one away. Tokens keep what they
+// were made with.
+func (s *Server) Grant(permission, level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := maps.Clone(s.app.permissions)
+	if delete(now, permission); level != "" {
+		now[permission] = level
+	}
+	s.app.permissions = now
 }
