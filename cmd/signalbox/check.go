@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/lib/pq"
+
+	"signalbox/gitprovider/github"
 )
 
 // config is what settings mean, once they have been checked.
@@ -30,6 +32,11 @@ type config struct {
 	appID         int64
 	appKey        []byte // PEM
 	webhookSecret []byte
+	commitBody    github.CommitBody
+	committer     string // "" = the App
+	committerMail string
+	signingKey    string // a file; "" = commits are not signed
+	mirrorSize    int64  // bytes; 0 = the default
 	clientID      string // of sign-in to the pages; "" = nobody signs in
 	clientSecret  string
 	localPages    bool // without sign-in: who is at this machine may act
@@ -90,6 +97,7 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		}
 	}
 	c.gitHub(s.gitHub, &cfg)
+	c.commits(s.commits, &cfg)
 	c.dashboard(s, &cfg)
 	if err := errors.Join(c.problems...); err != nil {
 		return config{}, err
@@ -172,6 +180,27 @@ func (c *checker) gitHub(s gitHub, cfg *config) {
 	cfg.webhookSecret = []byte(c.secret("webhook-secret", "SIGNALBOX_WEBHOOK_SECRET", s.WebhookSecret, s.WebhookSecretFile))
 	if len(cfg.webhookSecret) == 0 && s.WebhookSecretFile == "" {
 		c.wrong("webhook-secret is missing: set SIGNALBOX_WEBHOOK_SECRET to the secret of the App's webhook. Without it anybody could merge anything")
+	}
+}
+
+// commits reads how commits are made.
+func (c *checker) commits(s commits, cfg *config) {
+	switch s.CommitBody {
+	case "none", "":
+	case "description":
+		cfg.commitBody = github.DescriptionBody
+	default:
+		c.wrong("commit-body is %q: give none or description", s.CommitBody)
+	}
+	cfg.committer, cfg.committerMail, cfg.signingKey = s.CommitterName, s.CommitterEmail, s.SigningKeyFile
+	if (s.CommitterName == "") != (s.CommitterEmail == "") {
+		c.wrong("committer-name and committer-email belong together: give both or none")
+	}
+	if s.SigningKeyFile != "" && s.CommitterEmail == "" {
+		c.wrong("signing-key-file: an App has no signing key. Set SIGNALBOX_COMMITTER_NAME and SIGNALBOX_COMMITTER_EMAIL to the machine user that the key belongs to")
+	}
+	if s.MirrorSize != "" {
+		cfg.mirrorSize = c.number("mirror-size", s.MirrorSize, 1, 1<<20) << 30
 	}
 }
 

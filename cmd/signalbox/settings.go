@@ -7,6 +7,7 @@ package main
 type settings struct {
 	storage
 	gitHub
+	commits
 	logging
 
 	Listen        string `default:":8080" env:"SIGNALBOX_LISTEN" help:"Address to listen on for webhooks, the API and the pages."`
@@ -46,6 +47,15 @@ type gitHub struct {
 	ClientSecretFile  string `name:"client-secret-file" env:"SIGNALBOX_CLIENT_SECRET_FILE" help:"File that holds the client secret."`
 	WebhookSecret     string `name:"webhook-secret" env:"SIGNALBOX_WEBHOOK_SECRET" help:"Secret that the GitHub App signs its webhooks with."`
 	WebhookSecretFile string `name:"webhook-secret-file" env:"SIGNALBOX_WEBHOOK_SECRET_FILE" help:"File that holds the webhook secret."`
+}
+
+// commits says how the commits are made that land.
+type commits struct {
+	CommitBody     string `default:"none" env:"SIGNALBOX_COMMIT_BODY" help:"What merge and squash commits say under their title. none: only co-authors. description: the pull request's description, without comments and mentions."`
+	CommitterName  string `env:"SIGNALBOX_COMMITTER_NAME" help:"Name of the committer. Default: the App's."`
+	CommitterEmail string `env:"SIGNALBOX_COMMITTER_EMAIL" help:"E-mail address of the committer. Default: the App's."`
+	SigningKeyFile string `name:"signing-key-file" env:"SIGNALBOX_SIGNING_KEY_FILE" help:"OpenSSH private key, Ed25519 or RSA, that signs every commit. An App has no signing key: make a machine user, add the public key to it as a signing key, and name it as committer with the two settings before."`
+	MirrorSize     string `default:"20" env:"SIGNALBOX_MIRROR_SIZE" help:"GiB of disk that the local copy of one repository may take."`
 }
 
 // logging says what is logged, and how. The log goes to standard error.

@@ -54,19 +54,21 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := parsed(t, "--listen=nowhere", "--base-url=signalbox.example.com", "--github-url=ftp://x", "--app-id=twelve",
 		"--app-private-key=no key", "--api-rate=fast", "--deciders=0", "--database-connections=-1", "--database-url=postgres://%zz", "--github-limits=maybe",
-		"--command-prefixes=/a b", "--app-slug=My App")
+		"--command-prefixes=/a b", "--app-slug=My App",
+		"--commit-body=all", "--committer-name=machine", "--signing-key-file=/key", "--mirror-size=0")
 	_, err := s.check(discard)
 	if err == nil {
 		t.Fatal("nothing is wrong, it says")
 	}
 	for _, want := range []string{"listen is", "base-url is", "github-url is", "app-id is", "app-private-key: ", "webhook-secret is missing",
-		"api-rate is", "deciders is", "database-connections is", "database-url is", "github-limits is", "command-prefixes", "app-slug is"} {
+		"api-rate is", "deciders is", "database-connections is", "database-url is", "github-limits is", "command-prefixes", "app-slug is",
+		"commit-body is", "committer-name and committer-email", "signing-key-file: an App has no signing key", "mirror-size is"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no word of %q in:\n%v", want, err)
 		}
 	}
 	if got := len(flatten(err)); got != 13 {
-		t.Errorf("%d problems, want 13:\n%v", got, err)
+		t.Errorf("%d problems, want 17:\n%v", got, err)
 	}
 }
 

@@ -211,7 +211,7 @@ func (c *clone) tooBig(err error) error {
 		return err
 	}
 	return &gitprovider.Error{Kind: gitprovider.Denied, Err: err, Message: fmt.Sprintf(
-		"the local copy of %s needs more than the %d MiB of disk that it may take; allow more in the setting of the mirrors' size", c.src.Repo, c.m.cfg.MaxSize>>20)}
+		"the local copy of %s needs more than the %d MiB of disk that it may take; allow more with SIGNALBOX_MIRROR_SIZE", c.src.Repo, c.m.cfg.MaxSize>>20)}
 }
 
 var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
