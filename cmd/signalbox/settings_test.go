@@ -67,7 +67,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 			t.Errorf("no word of %q in:\n%v", want, err)
 		}
 	}
-	if got := len(flatten(err)); got != 13 {
+	if got := len(flatten(err)); got != 17 {
 		t.Errorf("%d problems, want 17:\n%v", got, err)
 	}
 }

@@ -20,7 +20,6 @@ func TestEachRefusalSaysWhatToDo(t *testing.T) {
 		name   string
 		mode   queue.LandingMode
 		method queue.MergeMethod
-		files  []string
 		world  func(*githubsim.NewRepo)
 		before func(w *world, work *queue.Land) // between the test and the landing
 		want   queue.Trouble
