@@ -27,7 +27,12 @@
 // the committer is fixed, and the committer date is the newest of those of the
 // parents and of the pull request's head. Whoever builds the same chain again,
 // here or in another copy of the program, gets the same commit ids, so a
-// repetition after an unknown outcome finds its branches in place.
+// repetition after an unknown outcome finds its branches in place. A body that
+// is taken from the description (see [Source]) is the exception: an edit in
+// between makes other commits with the same trees.
+//
+// With a signing key every commit that may land is signed, by git and
+// ssh-keygen. Only keys that sign alike each time are taken.
 //
 // # What goes over the network
 //
@@ -38,7 +43,24 @@
 // when a merge needs to look into them. A failure to fetch is never taken for
 // a conflict.
 //
-// The mirror is a cache. It is rebuilt when it is lost or broken, and
-// everything in it can be fetched again. Work on one repository happens one
-// at a time, held by a lock in the process and a file lock between processes.
+// The mirror is a cache. It is rebuilt when it is lost or broken, or grows
+// above its cap, and everything in it can be fetched again. Work on one
+// repository happens one at a time, held by a lock in the process and a file
+// lock between processes.
+//
+// The first copy of a repository, all commits and trees of its default branch,
+// can take longer than any attempt may. It runs in the background, outlives
+// the attempts that wait for it, and is told to them as a [CloningError]. It is
+// kept between attempts, not between runs of the program: git cannot go on
+// with half a fetch.
+//
+// # What git is kept from
+//
+// Everything that people write, and every file, is data. Git sees nothing of
+// the server's environment but how to find programs, proxies and certificates;
+// no configuration but ours; no hook, filter, driver, replacement object or
+// credential helper; no protocol but http and https; no redirect. Each run has
+// a process group, a time, an amount of output and, for a merge, an amount of
+// memory, and what outlives its time ends with it. Names and ids are checked
+// before they reach a command line, and stand behind --end-of-options there.
 package mirror
