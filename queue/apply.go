@@ -125,7 +125,7 @@ func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
 	}
 	if f.Value == MergeabilityInProgress || f.Value == MergeabilityUnspecified {
 		e.RefreshTries++
-		e.RefreshAfter = d.now.Add(backoff(e.RefreshTries, time.Second, 30*time.Second))
+		e.RefreshAfter = d.now.Add(stillComputing(e.RefreshTries))
 		if e.MergeabilityFor == f.Head && (e.Mergeability == Mergeable || e.Mergeability == NotMergeable) {
 			return // unknown never replaces known for the same head
 		}

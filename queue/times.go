@@ -28,6 +28,18 @@ func backoff(n int, base, limit time.Duration) time.Duration {
 	return min(pause, limit)
 }
 
+// stillComputing is the pause before a pull request is read again whose
+// mergeability the host was computing at the n-th read in a row. Hosts begin to
+// compute when somebody asks, and forget the answer when the base moves. So the
+// first read after a long pause tells nothing, however long the pause was, where
+// something lands all the time: every second read follows soon on the one before.
+func stillComputing(n int) time.Duration {
+	if n%2 == 1 {
+		return backoff((n+1)/2, 250*time.Millisecond, 2*time.Second)
+	}
+	return backoff(n/2, time.Second, 30*time.Second)
+}
+
 // minutes and hours turn settings into durations. The largest settings would
 // overflow one; a century is as good as never.
 func minutes(n int64) time.Duration { return clamped(n, time.Minute) }

@@ -106,7 +106,25 @@ func (b *builder) bring(ctx context.Context, runs []queue.BuildRun) error {
 	if len(missing) > 0 {
 		b.gone, err = b.missing(ctx, missing)
 	}
+	b.readAhead(ctx, b.toRead(runs))
 	return err
+}
+
+// toRead are the commits that making the runs will look at: where they begin and
+// the heads that are there.
+func (b *builder) toRead(runs []queue.BuildRun) []string {
+	var ids []string
+	for _, run := range runs {
+		if run.Base.Commit != "" && !slices.Contains(b.gone, run.Base.Commit) {
+			ids = addNew(ids, run.Base.Commit)
+		}
+		for _, s := range run.Chain {
+			if s.Commit == "" && b.heads.pulls[s.PR] == s.Head {
+				ids = addNew(ids, s.Head)
+			}
+		}
+	}
+	return ids
 }
 
 func addNew[T comparable](list []T, v T) []T {
@@ -266,6 +284,7 @@ func (m *Mirrors) Chain(ctx context.Context, src Source, onto string, method que
 		if err := c.need(ctx, need...); err != nil {
 			return err
 		}
+		c.readAhead(ctx, need)
 		base, err := c.commit(ctx, onto)
 		if err != nil {
 			return err

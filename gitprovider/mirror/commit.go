@@ -57,8 +57,26 @@ func (c *clone) commits(ctx context.Context, args ...string) ([]Commit, error) {
 	return commits, nil
 }
 
+// readAhead reads commits that will be asked for, all with one run of git. One
+// that is not there is found missing by whoever asks for it.
+func (c *clone) readAhead(ctx context.Context, ids []string) {
+	if len(ids) < 2 {
+		return
+	}
+	commits, err := c.commits(ctx, append([]string{"--no-walk=unsorted", "--end-of-options"}, ids...)...)
+	if err != nil {
+		return
+	}
+	for _, commit := range commits {
+		c.read[commit.ID] = commit
+	}
+}
+
 // commit reads one commit that is in the mirror.
 func (c *clone) commit(ctx context.Context, id string) (Commit, error) {
+	if commit, known := c.read[id]; known {
+		return commit, nil
+	}
 	commits, err := c.commits(ctx, "--no-walk", "--end-of-options", id)
 	if err != nil {
 		return Commit{}, err
@@ -66,6 +84,7 @@ func (c *clone) commit(ctx context.Context, id string) (Commit, error) {
 	if len(commits) != 1 {
 		return Commit{}, fmt.Errorf("read commit %s: %w", id, errBroken)
 	}
+	c.read[id] = commits[0]
 	return commits[0], nil
 }
 

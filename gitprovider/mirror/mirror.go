@@ -157,6 +157,10 @@ type clone struct {
 	dir string
 	src Source
 	log *slog.Logger
+	// read and merged remember, while the mirror is in hand, commits that were
+	// read and what merging two commits gave: neither can change.
+	read   map[string]Commit
+	merged map[[2]string]string
 }
 
 // errBroken marks what a healthy mirror with a healthy connection would not say.
@@ -224,7 +228,8 @@ func (m *Mirrors) at(src Source) *clone {
 		key = strconv.FormatInt(src.Repo.HostID, 10)
 	}
 	key = strings.Trim(unsafeInName.ReplaceAllString(src.Repo.Host, "_"), ".") + "-" + key
-	return &clone{m: m, key: key, dir: filepath.Join(m.cfg.Dir, key+".git"), src: src, log: m.cfg.Log.With("repo", src.Repo.String())}
+	return &clone{m: m, key: key, dir: filepath.Join(m.cfg.Dir, key+".git"), src: src, log: m.cfg.Log.With("repo", src.Repo.String()),
+		read: map[string]Commit{}, merged: map[[2]string]string{}}
 }
 
 // hold takes a repository's mirror in hand, and has it made first where there

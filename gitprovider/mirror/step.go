@@ -46,8 +46,19 @@ const (
 // a text of 60 MB that both sides changed line by line takes 2 GB without it.
 const mergeMemory = "GIT_ALLOC_LIMIT=128m"
 
-// merge merges two commits and returns the tree, without a commit.
+// merge merges two commits and returns the tree, without a commit. A run's own
+// step and the same one ahead of the next run merge the same two.
 func (c *clone) merge(ctx context.Context, ours, theirs string) (tree string, err error) {
+	if tree, known := c.merged[[2]string{ours, theirs}]; known {
+		return tree, nil
+	}
+	if tree, err = c.mergeAnew(ctx, ours, theirs); err == nil {
+		c.merged[[2]string{ours, theirs}] = tree
+	}
+	return tree, err
+}
+
+func (c *clone) mergeAnew(ctx context.Context, ours, theirs string) (tree string, err error) {
 	out, err := c.git(ctx, job{env: []string{mergeMemory}, args: []string{
 		"merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "--end-of-options", ours, theirs}})
 	var run *runError

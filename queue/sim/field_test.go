@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -192,4 +193,22 @@ func TestAWaitForABuildSaysWhatItWaitsFor(t *testing.T) {
 	w.Faults, w.Auto = nil, true
 	ok(t, w.Advance(time.Hour))
 	state(t, w, 1, queue.Merged)
+}
+
+// The target moves several times a second, and the host begins anew each time to
+// compute whether a pull request can be merged: it is told in the end.
+func TestATargetThatMovesAllTheTimeKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 0)
+	w.host.computing = map[int64]string{}
+	ok(t, w.Open(1, "alice", files{"a": "1"}))
+	ok(t, w.Submit(1, Wish{}))
+	for n := range 100 {
+		ok(t, w.Advance(700*time.Millisecond))
+		w.PushTarget(files{"m": fmt.Sprint(n)})
+	}
+	ok(t, w.Settle())
+	if e := w.Entry(1); e.State == queue.NotReady {
+		t.Errorf("#1 is still %s after %d reads", e.State, e.RefreshTries)
+	}
 }

@@ -47,6 +47,9 @@ type host struct {
 	// green are the heads of pull requests that CI has passed.
 	green  map[string]bool
 	checks int64 // reports made so far, for their ids
+	// computing, when set, has the base of each pull request on which somebody
+	// asked whether it can be merged: only a second question gets an answer.
+	computing map[int64]string
 }
 
 func newHost(branch string) *host {
@@ -195,6 +198,11 @@ func (h *host) seen(number int64) queue.PullRequestSeen {
 func (h *host) mergeability(number int64) queue.MergeabilitySeen {
 	p := h.pulls[number]
 	m := queue.MergeabilitySeen{PR: number, Head: p.Head, Value: queue.Mergeable}
+	if base := h.branches[p.Base]; h.computing != nil && h.computing[number] != base {
+		h.computing[number] = base
+		m.Value, m.Why = queue.MergeabilityInProgress, "The host is still computing whether it can be merged."
+		return m
+	}
 	if h.blocked[number] {
 		m.Value, m.Why = queue.NotMergeable, "A review is missing."
 	}
