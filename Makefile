@@ -60,8 +60,9 @@ github-spec-check: ## the same, and see that nothing changes and that every publ
 flaky-figures: ## how well flaky tests are found, over many simulated repositories
 	$(GO) test ./flaky -run TestFindsFlakyTestsAndHidesNoBugs -v -args -worlds 10
 
-bench: ## benchmarks of the core and of storage; docs/benchmarks.md has results
+bench: ## benchmarks of the core, of storage and of the whole service; docs/benchmarks.md has results
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest ./flaky/report
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./cmd/signalbox
 
 build: ## bin/signalbox
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/signalbox ./cmd/signalbox

@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,6 +60,16 @@ func (db *DB) readForPeople(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot,
 		}
 	}
 	return countAhead(ctx, tx, s, prs)
+}
+
+// Version is the version of a pull request's entry, 0 if it has none in that queue.
+func (db *DB) Version(ctx context.Context, id queue.ID, pr int64) (int64, error) {
+	var version int64
+	err := db.sql.GetContext(ctx, &version, `SELECT version FROM entries WHERE queue_id = $1 AND pr = $2`, int64(id), pr)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, fail(fmt.Sprintf("read the version of pull request %d", pr), err)
 }
 
 // lastRuns finds, for the present submission of each pull request that has

@@ -80,8 +80,8 @@ type Land struct {
 }
 
 // SyncPR makes what people see on a pull request (comment, status check,
-// labels) tell what is true now. Work for an older Version than the entry has
-// may be dropped.
+// labels) tell what is true now. Work for an older Version than the entry has is
+// dropped: there is work for the newer one.
 type SyncPR struct {
 	Queue   ID      `json:"queue"`
 	Entry   EntryID `json:"entry"`

@@ -200,12 +200,12 @@ func changed[K cmp.Ordered, V any](is, was map[K]*V, same func(v, was *V) bool) 
 	return list
 }
 
-// countChange counts the change of an entry and has people told when it is one
-// they see.
+// countChange counts the change of an entry, and has people told of it, when it
+// is one that they see.
 func (d *decision) countChange(e *Entry) {
 	was := d.before.Entries[e.ID]
-	e.Version++
 	if was == nil || d.visible(d.before, was) != d.visible(d.s, e) {
+		e.Version++
 		d.actions = append(d.actions, SyncPR{Queue: d.s.Queue.ID, Entry: e.ID, PR: e.Number, Version: e.Version})
 	}
 }

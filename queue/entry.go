@@ -60,7 +60,9 @@ type Entry struct {
 	VerifiedBy   RunID  // the run that proves it, once passed
 	LandedCommit string // once merged
 
-	Version int64 // grows with every change; late renderings of an older one lose
+	// Version grows with every change that people see, each of which has them
+	// told: telling of an older version is of no use.
+	Version int64
 }
 
 // same reports whether nothing of two entries differs. Every decision asks it of

@@ -38,10 +38,10 @@ func BenchmarkDrain(b *testing.B) {
 		pulls int
 		queue map[string]any
 	}{
-		{"one by one", 100, map[string]any{"concurrency": 1}},
-		{"20 at once", 200, map[string]any{"concurrency": 20}},
-		{"50 at once", 200, map[string]any{"concurrency": 50}},
-		{"4 batches of 16", 200, map[string]any{"concurrency": 4, "batch": true, "batchingMinSize": 16, "batchingMaxWaitTimeMinutes": 0}},
+		{"one by one", 40, map[string]any{"concurrency": 1}},
+		{"20 at once", 120, map[string]any{"concurrency": 20}},
+		{"20 at once, no drafts", 120, map[string]any{"concurrency": 20, "createPrsForTestingBranches": false}},
+		{"4 batches of 16, no drafts", 192, map[string]any{"concurrency": 4, "batch": true, "batchingMinSize": 16, "createPrsForTestingBranches": false}},
 	} {
 		b.Run(how.name, func(b *testing.B) {
 			for range b.N {

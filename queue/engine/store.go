@@ -40,6 +40,8 @@ type Store interface {
 	// people read about a failure names the checks that failed. ErrNotFound:
 	// no such queue.
 	Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error)
+	// Version is that of a pull request's entry by now, 0 if it has none.
+	Version(ctx context.Context, id queue.ID, pr int64) (int64, error)
 	// QueueFor finds the queue of a branch. ErrNotFound: there is none.
 	QueueFor(ctx context.Context, repo queue.RepoID, branch string) (queue.ID, error)
 	// QueuesWith lists the queues where a pull request has an active entry.

@@ -235,6 +235,16 @@ func (m *memory) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapsh
 	return copied(h.s), m.fails("Read")
 }
 
+func (m *memory) Version(_ context.Context, id queue.ID, pr int64) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, ok := m.queues[id]
+	if !ok || h.s.ByPR(pr) == nil {
+		return 0, m.fails("Version")
+	}
+	return h.s.ByPR(pr).Version, m.fails("Version")
+}
+
 func (m *memory) QueueFor(_ context.Context, repo queue.RepoID, branch string) (queue.ID, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

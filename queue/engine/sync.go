@@ -27,6 +27,9 @@ func (e *Engine) syncPR() deed[queue.SyncPR] {
 			if e.toldUpTo(a.Entry) >= a.Version && !at.again {
 				return nil, nil // a newer job was faster, or told this one's news too
 			}
+			if now, err := e.store.Version(ctx, a.Queue, a.PR); err == nil && now > a.Version {
+				return nil, nil // a newer job tells it
+			}
 			return nil, e.tellPR(ctx, at.repo, a.Queue, a.PR)
 		},
 		about: func(a queue.SyncPR) []any { return []any{"queue", a.Queue, "pr", a.PR, "version", a.Version} },
@@ -60,6 +63,13 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 			return err
 		}
 		e.remember(v)
+		now, err := e.store.Version(ctx, id, pr)
+		if err != nil {
+			return fmt.Errorf("see whether pull request %d has changed while being told: %w", pr, err)
+		}
+		if now == entry.Version {
+			return nil
+		}
 	}
 	return fmt.Errorf("tell how pull request %d stands: it changed %d times while being told", pr, mostRenders)
 }

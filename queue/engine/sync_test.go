@@ -163,16 +163,17 @@ func TestWorkThatANewerTellingDidIsSkipped(t *testing.T) {
 	}
 }
 
-func TestWorkForAnOlderVersionTellsWhatIsTrueNow(t *testing.T) {
+func TestWorkForAnOlderVersionIsLeftToTheNewer(t *testing.T) {
 	t.Parallel()
 	s := staged(t)
 	s.change(1, func(w *queue.Snapshot) { w.Entries["e7"].Version = 5 })
-	// The newer versions brought nothing that people see, so no job follows.
-	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.calls["Comment"]; got != 1 {
-		t.Errorf("the comment was written %d times, want once", got)
+	for i, version := range []int64{1, 4, 5} {
+		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: version}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.calls["Comment"], i/2; got != want {
+			t.Errorf("after the work for version %d the comment was written %d times, want %d", version, got, want)
+		}
 	}
 }
 
