@@ -2,9 +2,46 @@ package db_test
 
 import (
 	"testing"
+	"time"
 
 	"signalbox/queue"
 )
+
+// A decision that makes a batch cannot be saved whole: nobody ever sees the part of
+// it that could.
+func TestBC58NoHalfBatchIsEverSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, queue.ResyncEnded{}))
+	first, second := entry(1), entry(2)
+	first.Group, second.Group = 1, 1
+	batch := func(s *queue.Snapshot, _ []queue.Received, _ time.Time) queue.Plan {
+		p := unchanged(s)
+		p.Entries = []queue.Entry{first, second}
+		p.Groups = []queue.Group{{ID: 1, Members: []queue.EntryID{first.ID, second.ID}, FormedAt: epoch}}
+		p.Line = []queue.GroupID{1}
+		return p
+	}
+	sound := second.State
+	second.State = "nonsense" // the database refuses the second member
+	if _, ok, err := w.UpdateDue(t.Context(), epoch, batch); err == nil || ok {
+		t.Fatalf("an illegal member was saved: %v, %v", ok, err)
+	}
+	s, err := w.Read(t.Context(), w.queue.ID, 1, 2)
+	w.must(err)
+	if len(s.Groups)+len(s.Line)+len(s.Entries) > 0 {
+		t.Errorf("of a batch that was not saved there are %d groups, %d in the line, and %d members", len(s.Groups), len(s.Line), len(s.Entries))
+	}
+	second.State = sound // the same decision again
+	if _, ok, err := w.UpdateDue(t.Context(), epoch, batch); err != nil || !ok {
+		t.Fatalf("decide again: %v, %v", ok, err)
+	}
+	s, err = w.Read(t.Context(), w.queue.ID)
+	w.must(err)
+	if g := s.Groups[1]; g == nil || len(g.Members) != 2 || len(s.Entries) != 2 {
+		t.Errorf("read back %+v", s)
+	}
+}
 
 func TestWhatADecisionSavesIsThereForTheNext(t *testing.T) {
 	t.Parallel()

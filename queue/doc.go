@@ -120,7 +120,9 @@
 // and never after a cancellation recorded before its landing began. Every
 // submission ends merged, failed or cancelled, with a reason. Overlapping
 // entries land in line order. No run starts above the limits. Nobody is blamed
-// on a base that fails without them. Paused means that no landing starts.
+// on a base that fails without them. Paused means that no landing starts. n pull
+// requests of which f fail cost at most (n + f(b-1))(1 + f) + f(2b-2) runs in
+// batches of b, unless somebody interferes or CI changes its mind: n when all pass.
 // Package sim holds all of it after every decision of random histories.
 //
 // # Where to change what

@@ -293,7 +293,7 @@ func TestErrorsOfTheStoreAreWaitedOut(t *testing.T) {
 // The engine panics on one queue, as in an outage that nobody thought of
 // (bors-ng/bors-ng#206): nothing of that queue may be lost, and nothing of the
 // others may wait.
-func TestAPanicLosesNothingAndHoldsUpNobody(t *testing.T) {
+func TestBC23APanicLosesNothingAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(*memory) Store{
 		"with a store that can put a queue off": func(m *memory) Store { return m },

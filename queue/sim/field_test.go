@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,4 +212,156 @@ func TestATargetThatMovesAllTheTimeKeepsNobodyOut(t *testing.T) {
 	if e := w.Entry(1); e.State == queue.NotReady {
 		t.Errorf("#1 is still %s after %d reads", e.State, e.RefreshTries)
 	}
+}
+
+// The branch of a batch has the changes of all its members, and its members are
+// the commits between the target and its tip.
+func TestBC08ABatchTestsAllItsMembers(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Batch, s.BatchingMinSize = true, 3
+	w := world(t, s, 3)
+	ok(t, w.Settle())
+	r := w.RunOf(1)
+	tip := w.host.ancestry(r.Commit)
+	if base := w.host.ancestry(r.Base.Commit); len(tip) != len(base)+3 || len(r.Members) != 3 {
+		t.Errorf("a batch of three has %d members and %d commits", len(r.Members), len(tip)-len(base))
+	}
+	have := heads(tip)
+	for n := int64(1); n <= 3; n++ {
+		if have[n] != w.host.pulls[n].Head {
+			t.Errorf("the batch is tested without the head of #%d", n)
+		}
+	}
+}
+
+// The process dies between saving that it lands and landing, or between landing
+// and hearing of it: what was saved is enough to land once, and to know it.
+func TestBC14ACrashAroundALandingLandsOnce(t *testing.T) {
+	t.Parallel()
+	for name, fate := range map[string]int{"before the push": vanished, "after the push": failedAfter} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world(t, queue.DefaultSettings(), 1)
+			c := Checker{Deterministic: true}
+			c.Watch(w)
+			ok(t, w.Settle())
+			w.Faults = during(queue.Land{}.Kind(), fate)
+			w.Report(w.RunOf(1).Commit, "ci", "success")
+			ok(t, w.Settle())
+			if l := w.state.Queue.Landing; l == nil || l.Ended != nil {
+				t.Fatal("the landing is not in flight any more")
+			}
+			w.Faults = nil
+			ok(t, w.Advance(time.Hour))
+			state(t, w, 1, queue.Merged)
+			ok(t, Ended(w))
+		})
+	}
+}
+
+// A report of CI names no pull request and no branch, as for forks: its commit is
+// enough, also for what is known of a head.
+func TestBC25AReportIsMatchedByItsCommitAlone(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	commit := w.RunOf(1).Commit
+	w.tell(queue.CheckReported{Commit: "c000000000000", Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 8, Status: "completed", Result: "failure", At: w.Now}})
+	w.tell(queue.CheckReported{Commit: commit, Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 9, Status: "completed", Result: "success", At: w.Now}})
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Merged)
+}
+
+// Whoever asks again for a restart while one is under way restarts the present
+// tests, once, and not the wish before.
+func TestBC29ARestartOfARestartEnds(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	for range 3 {
+		w.Restart(1, "alice")
+		w.Restart(1, "alice")
+		ok(t, w.Settle())
+		ok(t, w.Advance(time.Second))
+	}
+	if n := w.state.Queue.Runs; n != 4 {
+		t.Errorf("%d runs after three restarts, want 4", n)
+	}
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Merged)
+}
+
+// A required check runs for some paths only and never reports on others. It is
+// named, and the set-up is blamed, not the change. Where the host says that it
+// was skipped, that is a pass.
+func TestBC32ARequiredCheckThatPathsLeaveOut(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 2)
+	w.state.Queue.RequiredStatuses = []string{"ci", "docs-ci"}
+	ok(t, w.Settle())
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Advance(31*time.Minute))
+	state(t, w, 1, queue.Failed)
+	if e := w.Entry(1); e.Reason != queue.ChecksNeverStarted || !strings.Contains(e.Message, "docs-ci") || strings.Contains(e.Message, "ci, docs-ci") {
+		t.Errorf("#1 failed because of %s: %s", e.Reason, e.Message)
+	}
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	w.Report(w.RunOf(2).Commit, "docs-ci", "skipped")
+	ok(t, w.Settle())
+	state(t, w, 2, queue.Merged)
+}
+
+// The target cannot be updated, for three reasons that hosts answer alike. A
+// branch that is gone is waited for; one that moved is tested on anew; a rule
+// that the host names ends the submission with the host's words.
+func TestBC38ThreeReasonsWhyTheTargetIsNotUpdated(t *testing.T) {
+	t.Parallel()
+	unheard := func(w *World, do func()) {
+		w.Faults = during("message", lost)
+		do()
+		w.Faults = nil
+	}
+	begin := func(t *testing.T) *World {
+		w := world(t, queue.DefaultSettings(), 1)
+		ok(t, w.Settle())
+		return w
+	}
+	pass := func(t *testing.T, w *World) {
+		w.Auto = true
+		w.Report(w.RunOf(1).Commit, "ci", "success")
+		ok(t, w.Settle())
+	}
+	t.Run("it does not exist", func(t *testing.T) {
+		t.Parallel()
+		w := begin(t)
+		unheard(w, w.DeleteTarget)
+		pass(t, w)
+		state(t, w, 1, queue.TestsPassed)
+		w.RestoreTarget()
+		ok(t, w.Advance(time.Hour))
+		state(t, w, 1, queue.Merged)
+	})
+	t.Run("it moved", func(t *testing.T) {
+		t.Parallel()
+		w := begin(t)
+		unheard(w, func() { w.PushTarget(files{"m": "1"}) })
+		pass(t, w)
+		ok(t, w.Advance(time.Hour))
+		state(t, w, 1, queue.Merged)
+		if n := w.state.Queue.Runs; n != 2 {
+			t.Errorf("%d runs, want one on each head of the target", n)
+		}
+	})
+	t.Run("a rule forbids it", func(t *testing.T) {
+		t.Parallel()
+		w := begin(t)
+		ok(t, w.Refuse(1, `Required status check "lint" is expected.`))
+		pass(t, w)
+		state(t, w, 1, queue.Failed)
+		if e := w.Entry(1); e.Reason != queue.LandingRefused || !strings.Contains(e.Message, `"lint"`) {
+			t.Errorf("#1 failed because of %s: %s", e.Reason, e.Message)
+		}
+	})
 }

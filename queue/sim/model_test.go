@@ -141,6 +141,48 @@ func TestInBatchesTheModelAndTheQueueAgreeOnWhoLands(t *testing.T) {
 	})
 }
 
+// How many runs n pull requests cost at most when nobody interferes and CI says the
+// same of a tree each time. Let f of them fail, and b be the size of a batch.
+//
+// A run is made anew only when something ahead of its group leaves the line: a
+// group that lands does not disturb those behind. What leaves is an entry that
+// fails or a batch that is bisected, and each bisection ends with one entry that
+// fails: f times in all. A group is formed of entries that wait, at most n at
+// first and b-1 after each bisection. So the line costs at most
+//
+//	(n + f(b-1)) (1 + f)
+//
+// runs, and n when nobody fails. A bisection halves its batch until single entries
+// are left: 2b-2 parts, each of which is tested once.
+//
+// Depth, optimistic merging and the optimization of bisections only save runs.
+func mostRuns(n, f, b int64) int64 { return (n+f*(b-1))*(1+f) + f*(2*b-2) }
+
+func TestTheNumberOfRunsIsBounded(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := modelSettings(t, rapid.Bool().Draw(t, "in batches"))
+		b := int64(1)
+		if s.Batch {
+			b = s.BatchingMinSize
+		}
+		requests := anyRequests(t, kinds{together: !s.Batch})
+		w := play(t, s, requests)
+		var failed int64
+		for _, r := range requests {
+			if w.Entry(r.number).State == queue.Failed {
+				failed++
+			}
+		}
+		if runs, most := w.state.Queue.Runs, mostRuns(int64(len(requests)), failed, b); runs > most {
+			t.Fatalf("%d runs for %d pull requests, %d of which failed, in batches of %d: the most is %d", runs, len(requests), failed, b, most)
+		}
+		if n := w.state.Queue.Bisected; n > failed {
+			t.Fatalf("%d bisections, and only %d pull requests failed", n, failed)
+		}
+	})
+}
+
 // With anything allowed, optimistic merging too: main passes, and whoever did
 // not land could not: main with it fails, or it does not merge. In batches that is
 // promised only to those whom no other can break: a bisection blames on top of
