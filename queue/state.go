@@ -1,7 +1,5 @@
 package queue
 
-import "fmt"
-
 // EntryState is where one submission of a pull request stands. The values are
 // the wire values of the API and of the database.
 type EntryState string
@@ -132,6 +130,3 @@ func (s State) StartsNew() bool { return s == Running || s == Draining }
 
 // Retests reports whether groups that exist may get a new run.
 func (s State) Retests() bool { return s != Paused }
-
-// String makes an illegal move readable in an error.
-func (t Transition) String() string { return fmt.Sprintf("%s to %s", t.From, t.To) }

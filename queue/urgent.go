@@ -1,6 +1,9 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // admit makes ready entries pending. All of one decision are admitted at one
 // time; among them the order of submission decides.
@@ -32,7 +35,7 @@ func (d *decision) urgent() bool {
 		if d.conflictUndecided(e) || d.freeSlots() <= 0 && d.lastDisplaceable() == nil {
 			continue
 		}
-		g := d.group(d.urgentPlace(), e)
+		g := d.group(d.urgentPlace(e), e)
 		g.Urgent = true
 		why := fmt.Sprintf("Urgent #%d went in front.", e.Number)
 		for _, behind := range d.behind(g) {
@@ -46,12 +49,22 @@ func (d *decision) urgent() bool {
 	return false
 }
 
-// urgentPlace is behind the groups that have passed with only passed groups
-// ahead, those being landed, and other urgent groups.
-func (d *decision) urgentPlace() int {
-	place := 0
+// urgentPlace is behind those groups that an urgent entry overlaps and must not
+// restart: those being landed, other urgent ones, and those that have passed with
+// only passed groups ahead. Where the others stand does not matter. A passed
+// group behind one that is not stays behind, and is tested again: only an entry
+// that overlaps two lanes meets that.
+func (d *decision) urgentPlace(e *Entry) int {
+	place, front := 0, true // front: only passed groups that it overlaps so far
+	unpassed := func(g *Group) bool { return d.state(g) != TestsPassed }
+	var own crowd
+	d.join(&own, e)
 	for i, g := range d.line() {
-		if d.groupLands(g.ID) || g.Urgent || place == i && d.state(g) == TestsPassed {
+		if !d.meets(&own, d.s.members(g)...) {
+			continue
+		}
+		front = front && !unpassed(g) && !slices.ContainsFunc(d.ahead(g), unpassed)
+		if front || d.groupLands(g.ID) || g.Urgent {
 			place = i + 1
 		}
 	}

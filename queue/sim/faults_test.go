@@ -218,3 +218,37 @@ func TestNothingRequiredNeverLands(t *testing.T) {
 		t.Errorf("a run with nothing required is %s, want waiting", v)
 	}
 }
+
+// While #1 lands, #2 is tested and #3 has passed, each in a lane of its own. An
+// urgent pull request of #3's lane is tested on top of it and restarts nobody.
+func TestAnUrgentOneDoesNotRestartWhatPassedBehindAnotherLane(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode, s.Concurrency = queue.Parallel, 4
+	w := world(t, s, 3)
+	for n, lane := range []string{"a", "b", "c"} {
+		ok(t, w.Targets(int64(n+1), []string{lane}))
+	}
+	ok(t, w.Settle())
+	w.Faults = during(queue.Land{}.Kind(), vanished)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	w.Report(w.RunOf(3).Commit, "ci", "success")
+	ok(t, w.Settle())
+	ok(t, w.Open(4, "alice", files{"u": "1"}))
+	ok(t, w.Targets(4, []string{"c"}))
+	urgent := queue.Urgent
+	ok(t, w.Submit(4, Wish{Priority: &urgent}))
+	ok(t, w.Settle())
+	state(t, w, 2, queue.Testing)
+	state(t, w, 3, queue.TestsPassed)
+	if r := w.RunOf(4); r == nil || len(r.Ahead()) != 1 || r.Ahead()[0].PR != 3 {
+		t.Errorf("#4 is not tested on top of #3 alone: %+v", r)
+	}
+	w.Faults, w.Auto = nil, true
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	w.Report(w.RunOf(4).Commit, "ci", "success")
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+	state(t, w, 4, queue.Merged)
+}
