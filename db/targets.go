@@ -137,14 +137,19 @@ func (db *DB) unpackNames(raw []byte) ([]string, error) {
 	return strings.Split(string(text), "\x00"), nil
 }
 
-// ImpactedTargets is what the pull requests of a chain impact together, at the
-// heads that the chain has: the names in order, of the newest set of each head.
-// known is false when nothing was uploaded for any of them, or it is no longer
+// ImpactedTargets is what the pull requests of a chain impact together: the names
+// in order, of the sets that counted when the chain was begun, and for a step
+// without one of the newest set of its head. known is false when nothing was uploaded for any of them, or it is no longer
 // kept; everything is true when one of them impacts everything.
 func (db *DB) ImpactedTargets(ctx context.Context, repo queue.RepoID, chain []queue.Step) (names []string, everything, known bool, err error) {
-	prs, heads := make([]int64, len(chain)), make([]string, len(chain))
-	for i, step := range chain {
-		prs[i], heads[i] = step.PR, clean(step.Head)
+	var ids, prs []int64
+	var heads []string
+	for _, step := range chain {
+		if step.Targets != 0 {
+			ids = append(ids, int64(step.Targets))
+		} else {
+			prs, heads = append(prs, step.PR), append(heads, clean(step.Head))
+		}
 	}
 	newest, err := newestTargets(ctx, db.sql, repo, prs, heads)
 	if err != nil {
@@ -154,8 +159,9 @@ func (db *DB) ImpactedTargets(ctx context.Context, repo queue.RepoID, chain []qu
 		Everything bool   `json:"everything"`
 		Names      []byte `json:"names"`
 	}
-	if err := db.sql.SelectContext(ctx, &rows, `SELECT everything, names FROM impacted_targets WHERE id = ANY($1)`,
-		pq.Array(numbered(slices.Collect(maps.Values(newest))))); err != nil {
+	ids = append(ids, numbered(slices.Collect(maps.Values(newest)))...)
+	if err := db.sql.SelectContext(ctx, &rows, `SELECT everything, names FROM impacted_targets WHERE id = ANY($1) AND repository_id = $2`,
+		pq.Array(ids), int64(repo)); err != nil {
 		return nil, false, false, fail("read impacted targets", err)
 	}
 	for _, row := range rows {

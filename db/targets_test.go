@@ -201,6 +201,10 @@ func TestWhatAChainImpacts(t *testing.T) {
 	w.upload(2, "head2", "c", "b")
 	w.upload(3, "head3")
 	w.must(w.SetImpactedTargets(t.Context(), w.repo.ID, 4, "head4", nil, true))
+	w.upload(5, "head5", "old")
+	var counted queue.TargetsID
+	w.must(w.SQL().QueryRow(`SELECT id FROM impacted_targets WHERE pr = 5`).Scan(&counted))
+	w.upload(5, "head5", "new")
 	step := func(pr int64) queue.Step { return queue.Step{PR: pr, Head: fmt.Sprint("head", pr)} }
 	for _, tt := range []struct {
 		chain []queue.Step
@@ -212,6 +216,8 @@ func TestWhatAChainImpacts(t *testing.T) {
 		{[]queue.Step{step(2), step(9), step(1)}, "[a b c] false true"},
 		{[]queue.Step{step(1), step(4)}, "[] true true"},
 		{[]queue.Step{{PR: 1, Head: "head2"}}, "[] false false"},
+		{[]queue.Step{step(5)}, "[new] false true"},
+		{[]queue.Step{step(1), {PR: 5, Head: "head5", Targets: counted}}, "[a b old] false true"},
 	} {
 		names, everything, known, err := w.ImpactedTargets(t.Context(), w.repo.ID, tt.chain)
 		if got := fmt.Sprint(names, everything, known); err != nil || got != tt.want {

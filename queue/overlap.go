@@ -154,7 +154,7 @@ func (d *decision) own(g *Group) []Step {
 }
 
 func stepOf(e *Entry) Step {
-	return Step{Entry: e.ID, Submission: e.Submission, PR: e.Number, Head: e.BoundHead}
+	return Step{Entry: e.ID, Submission: e.Submission, PR: e.Number, Head: e.BoundHead, Targets: e.BoundTargets}
 }
 
 // isChain reports whether a chain is exactly the changes of groups, in order.

@@ -80,6 +80,9 @@ type Step struct {
 	// would be the commit of the first, and what CI said of that would count
 	// for both. 0 = none: the step is only ahead of what a run tests.
 	Stamp int64 `json:"stamp,omitempty"`
+	// Targets is the set of impacted targets that counted for the entry when the
+	// run was asked for; 0 = none was known.
+	Targets TargetsID `json:"targets,omitempty"`
 }
 
 // same reports whether two steps are the same change, built or not.

@@ -365,3 +365,19 @@ func TestBC38ThreeReasonsWhyTheTargetIsNotUpdated(t *testing.T) {
 		}
 	})
 }
+
+// A set of targets that is uploaded while its run is under way counts for the next
+// group: the run's chain still names the one that it was formed with.
+func TestARunNamesTheTargetsThatItWasFormedWith(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode = queue.Parallel
+	w := world(t, s, 1)
+	ok(t, w.Targets(1, []string{"a"}))
+	ok(t, w.Settle())
+	ok(t, w.Targets(1, []string{"b"}))
+	ok(t, w.Settle())
+	if r := w.RunOf(1); len(r.Chain) != 1 || r.Chain[0].Targets != 1 {
+		t.Errorf("the chain of the run is %+v, want one step with the first set", r.Chain)
+	}
+}
