@@ -84,6 +84,11 @@ func (d *decision) askPullRequest(e *Entry) {
 // the host (again): an answer is overdue, a doubt may be cleared up, or what is
 // known gets old. It is zero for one that is left alone. A store uses it to
 // find the entries outside a window that time alone brings into it.
+//
+// A free pending entry that nobody raised a doubt about is left alone: there may be
+// ten thousand of them, and each read is a call. Should a message about one have
+// been lost, it is found when its group is built, by the resync of the line, or at
+// the latest before it lands: it has cost a slot, and nothing wrong has landed.
 func (e *Entry) RefreshDue() time.Time {
 	uncertain := e.Mergeability != Mergeable && e.Mergeability != NotMergeable
 	var due time.Time
