@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"signalbox/queue"
 )
@@ -139,6 +140,9 @@ type Error struct {
 	Kind    Kind
 	Message string
 	Err     error // the cause; may be nil
+	// After, if not zero, is when it may work: the host's limit is reached
+	// until then. Whatever nobody waits for is put off, not tried in vain.
+	After time.Time
 }
 
 // Error is the message, and the cause after it.

@@ -87,7 +87,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	s.host, err = github.New(github.Config{
 		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host,
 		CommitBody: cfg.commitBody, CommitterName: cfg.committer, CommitterEmail: cfg.committerMail, SigningKey: cfg.signingKey, MirrorSize: cfg.mirrorSize,
-		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, OnBudget: s.metrics.left, Log: cfg.log, Now: s.clock.Now,
+		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, OnBudget: s.metrics.left, Log: cfg.log, Now: s.clock.Now, After: s.clock.After,
 	})
 	if err != nil {
 		return s, err

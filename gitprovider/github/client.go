@@ -78,8 +78,10 @@ type Config struct {
 	OnBudget func(Budget)
 	// Log receives what is worth an operator's look; nothing is logged if nil.
 	Log *slog.Logger
-	// Now is the clock of facts; time.Now if nil.
-	Now func() time.Time
+	// Now and After are the clock of facts and of limits; the one on the wall
+	// if nil.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
 }
 
 // CommitBody is what stands in a commit message under the title.
@@ -184,6 +186,9 @@ func (cfg *Config) fill(web string) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.After == nil {
+		cfg.After = time.After
+	}
 }
 
 // address checks a base address and takes the slash off its end.
@@ -241,7 +246,7 @@ func (c *Client) installation(id int64) *conn {
 }
 
 func (c *Client) newConn(id int64) *conn {
-	k := &conn{c: c, id: id, limits: newLimiter(c.cfg.Limits), cache: newLRU[string, cached](2048)}
+	k := &conn{c: c, id: id, limits: newLimiter(c.cfg.Limits, c.cfg.Now, c.cfg.After), cache: newLRU[string, cached](2048)}
 	k.rest = github.NewClient(&http.Client{Transport: k})
 	k.rest.BaseURL, _ = url.Parse(c.apiURL + "/")
 	k.rest.UserAgent = "signalbox"

@@ -22,6 +22,7 @@ const (
 
 // Comment keeps the one comment with a marker, see gitprovider.Teller.
 func (c *Client) Comment(ctx context.Context, repo queue.Repo, number int64, known int64, marker, body string) (int64, error) {
+	ctx = last(ctx)
 	k, err := c.conn(repo)
 	if err != nil {
 		return 0, err
@@ -53,6 +54,7 @@ func (c *Client) Comment(ctx context.Context, repo queue.Repo, number int64, kno
 
 // Notice adds a comment once, see gitprovider.Teller.
 func (c *Client) Notice(ctx context.Context, repo queue.Repo, number int64, marker, body string) error {
+	ctx = last(ctx)
 	k, err := c.conn(repo)
 	if err != nil {
 		return err
@@ -120,6 +122,7 @@ func (c *Client) findComment(ctx context.Context, k *conn, repo queue.Repo, numb
 
 // React puts a reaction on a comment, see gitprovider.Teller.
 func (c *Client) React(ctx context.Context, repo queue.Repo, comment int64, reaction string) error {
+	ctx = last(ctx)
 	k, err := c.conn(repo)
 	if err != nil {
 		return err
@@ -135,6 +138,7 @@ func (c *Client) React(ctx context.Context, repo queue.Repo, comment int64, reac
 // gitprovider.Teller. A check run that is completed is not opened again: a
 // new one of the same name takes its place.
 func (c *Client) Status(ctx context.Context, repo queue.Repo, s gitprovider.Status) error {
+	ctx = last(ctx)
 	k, err := c.conn(repo)
 	if err != nil {
 		return err

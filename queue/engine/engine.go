@@ -67,6 +67,7 @@ const (
 	Done    Outcome = "done"    // performed, or there was nothing to do
 	Refused Outcome = "refused" // stale, denied, conflict or gone: repeating it is useless
 	Retried Outcome = "retried" // failed, and will be tried again
+	PutOff  Outcome = "putoff"  // the host's limit is reached: it sleeps until that is over
 	GivenUp Outcome = "givenup" // failed for the last time
 )
 

@@ -92,7 +92,10 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 	}
 	if err != nil {
 		kind := gitprovider.KindOf(err)
-		switch {
+		switch wait := w.putOff(a, err); {
+		case wait > 0:
+			log.Info("action put off: the host's limit is reached", "for", wait, "error", err)
+			return PutOff, river.JobSnooze(wait)
 		case kind != gitprovider.Transient:
 			outcome = Refused
 		case last:
@@ -119,6 +122,20 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 		log.Info("action performed", "facts", len(facts))
 	}
 	return outcome, nil
+}
+
+// longestPutOff bounds for how long an action sleeps at a time.
+const longestPutOff = 15 * time.Minute
+
+// putOff is for how long an action sleeps because the host's limit is reached;
+// that is no attempt. One that a decision waits for does not: it fails, and the
+// decision asks again, so that it is never under way twice.
+func (w *worker[A]) putOff(a A, err error) time.Duration {
+	var known *gitprovider.Error
+	if !errors.As(err, &known) || known.After.IsZero() || kinds[a.Kind()].fitsDeadline > 0 {
+		return 0
+	}
+	return min(max(known.After.Sub(w.engine.clock.Now()), time.Second), longestPutOff)
 }
 
 // attempt is deed.do with a panic as an error, so that the last attempt
