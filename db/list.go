@@ -31,8 +31,10 @@ func (db *DB) Entries(ctx context.Context, q queue.ID, page queue.EntryPage) ([]
 // listedColumns are what a list of a queue shows of an entry.
 const listedColumns = `e.id, state, state_changed_at, pr, title, head, bound_head, base, author_login, priority, priority_given, no_batch`
 
-// Listed is Enqueued for lists, which can be long: of each entry only what a
-// list shows is read and filled in, the fields of listedColumns. A list that was
+// Listed lists every active entry in queue order: those in groups of the line,
+// those in parts of bisections, free pending ones, then those that are not
+// ready. A list can be long: of each entry only what a list shows is read and
+// filled in, the fields of listedColumns. A list that was
 // read is kept until the queue's turn changes, and given to all who ask: nobody
 // may change it. ErrNotFound: there is no such queue any more.
 func (db *DB) Listed(ctx context.Context, q queue.Queue) ([]queue.Entry, error) {

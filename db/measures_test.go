@@ -3,6 +3,8 @@ package db_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -301,12 +303,12 @@ func TestAListHasWhatAListShowsAndTheSameOrder(t *testing.T) {
 			p.Entries = append(p.Entries, e)
 		}
 	})
-	all, err := w.Enqueued(t.Context(), w.queue.ID)
-	w.must(err)
 	listed, err := w.Listed(t.Context(), w.queue)
 	w.must(err)
+	whole, err := w.Whole(t.Context(), w.queue.ID)
+	w.must(err)
 	var want []queue.Entry
-	for _, e := range all {
+	for _, e := range slices.SortedFunc(maps.Values(whole.Entries), queue.Compare) {
 		want = append(want, queue.Entry{
 			ID: e.ID, State: e.State, StateChangedAt: e.StateChangedAt, BoundHead: e.BoundHead,
 			Priority: e.Priority, PriorityGiven: e.PriorityGiven, NoBatch: e.NoBatch,
@@ -336,7 +338,7 @@ func TestHowManyAreAheadIsTheSameForOneAndForMany(t *testing.T) {
 	}
 	many, err := w.Read(t.Context(), w.queue.ID, numbers...)
 	w.must(err)
-	order, err := w.Enqueued(t.Context(), w.queue.ID)
+	order, err := w.Listed(t.Context(), w.queue)
 	w.must(err)
 	for i, e := range order {
 		one, err := w.Read(t.Context(), w.queue.ID, e.Number)

@@ -105,7 +105,7 @@ func TestTheEnqueuedAreListedInQueueOrder(t *testing.T) {
 		}
 		p.Line, p.Parts = []queue.GroupID{8, 2}, []queue.GroupID{5}
 	})
-	list, err := w.Enqueued(t.Context(), w.queue.ID)
+	list, err := w.Listed(t.Context(), w.queue)
 	w.must(err)
 	var got []int64
 	for _, e := range list {

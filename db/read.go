@@ -104,19 +104,9 @@ func typicalTest(ctx context.Context, tx *sqlx.Tx, q queue.ID, now time.Time) (t
 	return time.Duration(seconds * float64(time.Second)).Truncate(time.Microsecond), nil
 }
 
-// Enqueued lists every active entry in queue order: those in groups of the
-// line, those in parts of bisections, free pending ones, then those that are
-// not ready.
-func (db *DB) Enqueued(ctx context.Context, q queue.ID) ([]queue.Entry, error) {
-	var rows []entryRow
-	if err := db.sql.SelectContext(ctx, &rows, enqueued(entryColumns), int64(q)); err != nil {
-		return nil, fail(fmt.Sprintf("list the entries of queue %d", q), err)
-	}
-	return entriesOf(rows), nil
-}
-
 // enqueued is the statement that reads some columns of every active entry of
-// the queue $1, in queue order.
+// the queue $1, in queue order: those in groups of the line, those in parts of
+// bisections, free pending ones, then those that are not ready.
 func enqueued(columns string) string {
 	return `
 		WITH placed AS (

@@ -101,7 +101,7 @@ func TestNothingThatHappensOftenScansALargeTable(t *testing.T) {
 			return decide(d)
 		}},
 		{"find who is due", func(d *db.DB) error { _, err := d.NextWake(ctx); return err }},
-		{"list what is enqueued", func(d *db.DB) error { _, err := d.Enqueued(ctx, w.queue.ID); return err }},
+		{"list what is enqueued", func(d *db.DB) error { _, err := d.Listed(ctx, w.queue); return err }},
 		{"find an entry", func(d *db.DB) error { _, err := d.Entry(ctx, w.queue.ID, 50); return err }},
 		{"read an active entry", func(d *db.DB) error { _, err := d.Read(ctx, w.queue.ID, 50); return err }},
 		{"read one that has ended", func(d *db.DB) error { _, err := d.Read(ctx, w.queue.ID, 51); return err }},

@@ -56,7 +56,7 @@ func (g *graphing) bisections() []band {
 		search := &g.s.Queue.Bisections[i]
 		b := band{
 			Title: fmt.Sprintf("Looking for the culprit among %d pull requests", len(search.Members)),
-			Label: "where it failed", Base: code{Short: short(search.Base.Commit), Whole: search.Base.Commit},
+			Label: "base", Base: code{Short: short(search.Base.Commit), Whole: search.Base.Commit},
 		}
 		place := map[queue.GroupID]int{}
 		for _, id := range g.s.Parts {

@@ -89,6 +89,9 @@ func TestAnOpenPageHearsOfChanges(t *testing.T) {
 	w := newWorld()
 	_, address := follow(t, w)
 	const page = "/q/github.com/acme/app/live?branch=release/1.2"
+	if loaded := get(t, handler(t, w), everyPage["queue"]).Body.String(); !strings.Contains(loaded, `data-stream="/q/github.com/acme/app/live?branch=release%2F1.2" data-seen="4"`) {
+		t.Error("the page does not say where its news is, or what it has seen")
+	}
 	upToDate := listen(t, address+page+"&seen=4")
 	late := listen(t, address+page+"&seen=3")
 	all := listen(t, address+"/live?seen=9")

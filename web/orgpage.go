@@ -135,7 +135,7 @@ func viewTokens(org account.Organization, tokens []account.Token, now time.Time)
 	v := tokensView{Org: org.Slug, Now: at(now, now)}
 	for _, t := range tokens {
 		row := tokenRow{
-			ID: t.ID, Name: t.Name, Scope: string(t.Scope), Created: at(t.CreatedAt, now), Used: at(t.LastUsed, now), Expires: at(t.ExpiresAt, now),
+			ID: t.ID, Name: t.Name, Scope: string(t.Scope), Created: at(t.CreatedAt, now), Used: used(t, now), Expires: at(t.ExpiresAt, now),
 			State: badge{"valid", "good"}, Revocable: t.Valid(now),
 		}
 		switch {
@@ -147,6 +147,15 @@ func viewTokens(org account.Organization, tokens []account.Token, now time.Time)
 		v.Tokens = append(v.Tokens, row)
 	}
 	return v
+}
+
+// used is when a token was last used. That is kept to the minute, which can
+// have begun before the token was made.
+func used(t account.Token, now time.Time) moment {
+	if !t.LastUsed.IsZero() && t.LastUsed.Before(t.CreatedAt) {
+		return at(t.CreatedAt, now)
+	}
+	return at(t.LastUsed, now)
 }
 
 // createToken makes a token and shows its secret, on this answer alone.

@@ -82,7 +82,7 @@ func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, runs []queue.
 		PR: linkTo(q, e), State: look(entryBadges, e.State), Reason: sentence(e.Reason), Message: e.Message,
 		Since: at(e.StateChangedAt, now), Active: e.Active(), Place: x.Position,
 		Restartable: e.State == queue.Testing || e.State == queue.PendingFailure,
-		Waits:       x.WaitsFor, Until: at(x.Until, now), Estimate: at(x.EstimatedMergeAt, now),
+		Waits:       x.WaitsFor, Until: at(x.Until, now), Estimate: guess(x.EstimatedMergeAt, now),
 		Conditions: x.Conditions, Details: details(e, now), Marks: marks(e), NoBatch: e.NoBatch,
 		Priority: queue.PriorityName(e.Priority), Now: at(now, now),
 	}

@@ -259,7 +259,7 @@ func rowOfEntry(s *queue.Snapshot, e *queue.Entry, since, now time.Time) entryRo
 	x := explain(s, e, now)
 	return entryRow{
 		PR: linkTo(&s.Queue, e), State: look(entryBadges, e.State), Waits: x.WaitsFor, Reason: sentence(e.Reason),
-		Since: at(since, now), Until: at(x.Until, now), Estimate: at(x.EstimatedMergeAt, now), By: e.SubmittedBy.String(),
+		Since: at(since, now), Until: at(x.Until, now), Estimate: guess(x.EstimatedMergeAt, now), By: e.SubmittedBy.String(),
 		Priority: queue.PriorityName(e.Priority), Marks: marks(e), Landed: commit(e.LandedCommit, e.URL),
 	}
 }

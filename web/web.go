@@ -238,35 +238,30 @@ func (h *Handler) Run(ctx context.Context) error {
 // waits for its requests to end. Pages find the next server by themselves.
 func (h *Handler) EndStreams() { h.live.end() }
 
-// following makes a page follow a queue. The version comes first: what changes
-// while the page is read is then told as news.
-func (h *Handler) following(ctx context.Context, q *queue.Queue) (frame, error) {
-	turns, err := h.store.Turns(ctx)
-	if err != nil {
-		return frame{}, fmt.Errorf("read versions: %w", err)
-	}
-	if q == nil {
-		return frame{Stream: "/live", Seen: turnOf(turns, 0)}, nil
-	}
-	return frame{Stream: pageURL("", q.Repo, "/live", q.Branch), Seen: turnOf(turns, q.ID)}, nil
+// following is a page that follows a queue. The queue was read first: what
+// changes while the rest is read is then told as news.
+func following(q *queue.Queue) frame {
+	return frame{Stream: pageURL("", q.Repo, "/live", q.Branch), Seen: q.Turn}
 }
 
 // overview shows all queues.
 func (h *Handler) overview(r *http.Request) (frame, error) {
-	f, err := h.following(r.Context(), nil)
+	queues, err := h.store.Queues(r.Context())
 	if err != nil {
-		return f, err
+		return frame{}, fmt.Errorf("list queues: %w", err)
 	}
-	f.View, err = h.allQueues(r)
+	turns := map[queue.ID]int64{}
+	for _, q := range queues {
+		turns[q.ID] = q.Turn
+	}
+	f := frame{Stream: "/live", Seen: turnOf(turns, 0)}
+	f.View, err = h.allQueues(r, queues)
 	return f, err
 }
 
-func (h *Handler) allQueues(r *http.Request) (overviewView, error) {
-	queues, err := h.store.Queues(r.Context())
+func (h *Handler) allQueues(r *http.Request, queues []queue.Queue) (overviewView, error) {
+	queues, err := h.visible(r.Context(), queues)
 	if err != nil {
-		return overviewView{}, fmt.Errorf("list queues: %w", err)
-	}
-	if queues, err = h.visible(r.Context(), queues); err != nil {
 		return overviewView{}, err
 	}
 	counts, err := h.store.Counts(r.Context())
@@ -285,10 +280,7 @@ func (h *Handler) queue(r *http.Request) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	f, err := h.following(r.Context(), &q)
-	if err != nil {
-		return f, err
-	}
+	f := following(&q)
 	s, err := h.store.Whole(r.Context(), q.ID)
 	if err != nil {
 		return f, fmt.Errorf("read queue %d: %w", q.ID, err)
@@ -334,10 +326,7 @@ func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 	if err != nil || number <= 0 {
 		return frame{}, queue.ErrNotFound
 	}
-	f, err := h.following(r.Context(), &q)
-	if err != nil {
-		return f, err
-	}
+	f := following(&q)
 	v, err := h.entry(r.Context(), q, number)
 	if err != nil {
 		return f, err
@@ -384,10 +373,7 @@ func (h *Handler) run(r *http.Request) (frame, error) {
 	if !storable(id) {
 		return frame{}, queue.ErrNotFound
 	}
-	f, err := h.following(r.Context(), &q)
-	if err != nil {
-		return f, err
-	}
+	f := following(&q)
 	run, entries, err := h.store.Run(r.Context(), q.ID, queue.RunID(id))
 	if errors.Is(err, queue.ErrNotFound) {
 		return f, absent("There is no such test run in this queue.")

@@ -237,6 +237,9 @@ func TestTimesAreSaidInTheUnitThatMatters(t *testing.T) {
 			t.Errorf("%s ago: %q, want %q", tt.ago, got, tt.want)
 		}
 	}
+	if got := guess(noon.Add(-time.Hour), noon).Text + ", " + guess(noon.Add(90*time.Second), noon).Text; got != "soon, in 1 min" {
+		t.Errorf("guesses are %s", got)
+	}
 	if got := at(time.Time{}, noon); got != (moment{}) {
 		t.Errorf("no time is %+v", got)
 	}
@@ -259,15 +262,18 @@ func TestEveryStateHasItsWord(t *testing.T) {
 	}
 }
 
-// A queue of five hundred.
+// A queue of five hundred: its page, and the page with all of them.
 func BenchmarkQueueOfFiveHundred(b *testing.B) {
 	w := newWorld()
 	for i := range 500 {
-		e := w.add(int64(1000+i), "A title of usual length, more or less", queue.Pending, queue.NowReady, 5)
-		w.entries = append(w.entries, *e)
+		w.add(int64(1000+i), "A title of usual length, more or less", queue.Pending, queue.NowReady, 5)
 	}
 	h := handler(b, w)
-	for b.Loop() {
-		get(b, h, everyPage["queue"])
+	for name, path := range map[string]string{"first hundred": everyPage["queue"], "all": everyPage["queue"] + "&all=1"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				get(b, h, path)
+			}
+		})
 	}
 }

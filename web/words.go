@@ -99,6 +99,16 @@ func at(t, now time.Time) moment {
 	return moment{Text: text, Exact: t.Format("2006-01-02 15:04:05 UTC"), ISO: t.Format(time.RFC3339)}
 }
 
+// guess says when something will probably be. One that is overdue is not said
+// to have been.
+func guess(t, now time.Time) moment {
+	m := at(t, now)
+	if !t.IsZero() && t.Before(now.Add(time.Second)) {
+		m.Text = "soon"
+	}
+	return m
+}
+
 // length is a duration in the one unit that matters.
 func length(d time.Duration) string {
 	switch {

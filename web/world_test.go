@@ -55,7 +55,7 @@ func newWorld() *world {
 		ID: 1, Repo: queue.Repo{ID: 1, Host: "github.com", Owner: "acme", Name: "app"}, Branch: "release/1.2",
 		State: queue.Running, Settings: queue.DefaultSettings(), Target: queue.Target{Commit: sha("0a")[:40], Tree: sha("b")},
 	}
-	q.Concurrency = 2
+	q.Concurrency, q.Turn = 2, 4
 	other := q
 	other.ID, other.Branch, other.State, other.StateWhy = 2, "main", queue.Paused, "The landed tree of #3 differs from what was tested."
 	alone := q

@@ -32,7 +32,7 @@ import (
 var programs = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
 
 // patience bounds each step: the machine may be busy.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Browser is a running browser.
 type Browser struct {
@@ -188,7 +188,7 @@ func (tab *Tab) Click(selector string) {
 	run(tab, "click "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Sees waits until the page shows a text.
+// Sees waits until the page shows a text. It may move to another page meanwhile.
 func (tab *Tab) Sees(text string) {
 	tab.t.Helper()
 	quoted, err := json.Marshal(text)
@@ -197,9 +197,19 @@ func (tab *Tab) Sees(text string) {
 	}
 	ctx, cancel := context.WithTimeout(tab.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fmt.Sprintf("document.body && document.body.innerText.includes(%s)", quoted),
-		chromedp.WithPollingInterval(20*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
-		tab.t.Fatalf("the page does not show %q: %v\n%s", text, err, tab.Text())
+	look := chromedp.Evaluate[bool](fmt.Sprintf("document.body !== null && document.body.innerText.includes(%s)", quoted))
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		seen, err := chromedp.Run(ctx, look) // an error: the page has just gone
+		if err == nil && seen {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			tab.t.Fatalf("the page does not show %q (%v):\n%s", text, err, tab.Text())
+		case <-again.C:
+		}
 	}
 }
 
