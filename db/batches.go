@@ -24,6 +24,7 @@ type candidate struct {
 	Head       string `json:"head"`
 	Single     bool   `json:"single"` // goes in a group of its own
 	Returned   bool   `json:"returned"`
+	Stacked    bool   `json:"stacked"` // a stack impacts everything
 	AdmittedAt stamp  `json:"admitted_at"`
 }
 
@@ -39,7 +40,7 @@ type candidate struct {
 func (db *DB) readBatches(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, now time.Time) ([]queue.EntryID, error) {
 	var list []candidate
 	if err := tx.SelectContext(ctx, &list, `
-		SELECT id, pr, head, (no_batch OR alone OR priority = 0) AS single, returned <> 0 AS returned, admitted_at FROM entries e
+		SELECT id, pr, head, (no_batch OR alone OR priority = 0) AS single, returned <> 0 AS returned, stack <> '[]' AS stacked, admitted_at FROM entries e
 		WHERE queue_id = $1 AND state = 'pending' AND group_id = 0
 			AND (conflicts_with IS NULL OR NOT EXISTS (SELECT 1 FROM entries c
 				WHERE c.id = e.conflicts_with AND c.state NOT IN ('merged', 'failed', 'cancelled')))
@@ -78,7 +79,7 @@ func (db *DB) setsOf(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, list [
 	sets := make([]queue.TargetSet, len(list))
 	for i, c := range list {
 		set, ok := known[newest[pullHead{c.PR, c.Head}]]
-		if !ok || len(set.Hashes) > indexedAtMost {
+		if !ok || c.Stacked || len(set.Hashes) > indexedAtMost {
 			set = queue.Everything
 		}
 		sets[i] = set

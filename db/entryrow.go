@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 
 	"signalbox/queue"
 )
@@ -71,6 +72,10 @@ type entryRow struct {
 	VerifiedBy    string                `json:"verified_by"`
 	LandedCommit  string                `json:"landed_commit"`
 	Version       int64                 `json:"version"`
+
+	Stack      document[[]queue.Layer] `json:"stack"`
+	StackTitle string                  `json:"stack_title"`
+	Onto       string                  `json:"onto"` // ours: Entry.Onto
 }
 
 // entryColumns are the columns of entryRow.
@@ -83,7 +88,7 @@ const entryColumns = `
 	submitted_by_login, submitted_by_id, submitted_by_bot, via,
 	priority, priority_given, no_batch, forced, submitted_at, admitted_at, state_changed_at,
 	bound_targets, group_id, cancel, restart, removed, conflicts_with, direct, alone, returned,
-	verified_by, landed_commit, version`
+	verified_by, landed_commit, version, stack, stack_title, onto`
 
 func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
 	return entryRow{
@@ -100,6 +105,7 @@ func rowOfEntry(q queue.ID, e *queue.Entry) entryRow {
 		BoundTargets: int64(e.BoundTargets), GroupID: int64(e.Group), Cancel: document[*queue.Wish]{e.Cancel}, Restart: document[*queue.Wish]{e.Restart},
 		Removed: e.Removed, ConflictsWith: optional(e.ConflictsWith), Direct: e.Direct, Alone: e.Alone, Returned: e.Returned,
 		VerifiedBy: string(e.VerifiedBy), LandedCommit: e.LandedCommit, Version: e.Version,
+		Stack: document[[]queue.Layer]{nonNil(e.Stack)}, StackTitle: e.StackTitle, Onto: e.Onto(),
 	}
 }
 
@@ -119,6 +125,7 @@ func (r entryRow) entry() queue.Entry {
 		BoundTargets: queue.TargetsID(r.BoundTargets), Group: queue.GroupID(r.GroupID), Cancel: r.Cancel.v, Restart: r.Restart.v,
 		Removed: r.Removed, ConflictsWith: queue.EntryID(r.ConflictsWith), Direct: r.Direct, Alone: r.Alone, Returned: r.Returned,
 		VerifiedBy: queue.RunID(r.VerifiedBy), LandedCommit: r.LandedCommit, Version: r.Version,
+		Stack: orNil(r.Stack.v), StackTitle: r.StackTitle,
 	}
 }
 
@@ -157,7 +164,8 @@ func saveEntries(ctx context.Context, tx *sqlx.Tx, q queue.ID, entries []queue.E
 			state_changed_at = excluded.state_changed_at, bound_targets = excluded.bound_targets, group_id = excluded.group_id, cancel = excluded.cancel,
 			restart = excluded.restart, removed = excluded.removed, conflicts_with = excluded.conflicts_with,
 			direct = excluded.direct, alone = excluded.alone, returned = excluded.returned, verified_by = excluded.verified_by,
-			landed_commit = excluded.landed_commit, version = excluded.version
+			landed_commit = excluded.landed_commit, version = excluded.version,
+			stack = excluded.stack, stack_title = excluded.stack_title, onto = excluded.onto
 		WHERE e.queue_id = excluded.queue_id AND e.pr = excluded.pr AND e.version <= excluded.version`, text)
 	if err != nil {
 		return fmt.Errorf("save entries: %w", err)
@@ -165,5 +173,54 @@ func saveEntries(ctx context.Context, tx *sqlx.Tx, q queue.ID, entries []queue.E
 	if n, err := result.RowsAffected(); err != nil || n != int64(len(entries)) {
 		return fmt.Errorf("save entries: only %d of %d are newer than what is stored, and of this queue (%w)", n, len(entries), err)
 	}
+	return saveLayers(ctx, tx, q, entries)
+}
+
+// saveLayers keeps stack_layers as the stacks among entries have it. An entry
+// that has ended has none there.
+func saveLayers(ctx context.Context, tx *sqlx.Tx, q queue.ID, entries []queue.Entry) error {
+	var stacks, owners []queue.EntryID
+	var prs []int64
+	var heads []string
+	for i := range entries {
+		e := &entries[i]
+		if !e.Stacked() {
+			continue
+		}
+		stacks = append(stacks, e.ID)
+		for _, l := range e.Stack {
+			if e.Active() && !l.Merged {
+				prs, heads, owners = append(prs, l.Number), append(heads, l.Head), append(owners, e.ID)
+			}
+		}
+	}
+	if len(stacks) == 0 {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM stack_layers WHERE entry_id = ANY($1::uuid[])`, uuidsOf(stacks)); err != nil {
+		return fmt.Errorf("save stacks: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO stack_layers (queue_id, pr, head, entry_id)
+		SELECT $1, l.pr, l.head, l.entry_id FROM unnest($2::bigint[], $3::text[], $4::uuid[]) AS l (pr, head, entry_id)`,
+		int64(q), pq.Array(prs), pq.Array(heads), uuidsOf(owners)); err != nil {
+		return fmt.Errorf("save stacks: %w", err)
+	}
 	return nil
+}
+
+// nonNil makes an empty list of none, as the column has it; orNil the opposite,
+// as a new entry has it.
+func nonNil(stack []queue.Layer) []queue.Layer {
+	if stack == nil {
+		return []queue.Layer{}
+	}
+	return stack
+}
+
+func orNil(stack []queue.Layer) []queue.Layer {
+	if len(stack) == 0 {
+		return nil
+	}
+	return stack
 }

@@ -40,6 +40,9 @@ func (n *names) add(fact queue.Fact) {
 	switch f := fact.(type) {
 	case queue.Submitted:
 		n.prs = append(n.prs, f.PullRequest.Number)
+		for _, pr := range f.Stack {
+			n.prs = append(n.prs, pr.Number)
+		}
 		n.entries = append(n.entries, f.ID)
 	case queue.CancelRequested:
 		n.prs = append(n.prs, f.PR)

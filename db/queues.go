@@ -195,12 +195,15 @@ func (db *DB) QueueFor(ctx context.Context, repo queue.RepoID, branch string) (q
 	return queue.ID(id), fail("find the queue of a branch", err)
 }
 
-// QueuesWith lists the queues where a pull request has an active entry.
+// QueuesWith lists the queues where a pull request has an active entry, or is
+// in the stack of one.
 func (db *DB) QueuesWith(ctx context.Context, repo queue.RepoID, pr int64) ([]queue.ID, error) {
 	var ids []int64
 	if err := db.sql.SelectContext(ctx, &ids, `
-		SELECT q.id FROM queues q JOIN entries e ON e.queue_id = q.id
-		WHERE q.repository_id = $1 AND e.pr = $2 AND e.state NOT IN ('merged', 'failed', 'cancelled')
+		SELECT q.id FROM queues q
+		WHERE q.repository_id = $1 AND (
+			EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.pr = $2 AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+			OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.pr = $2))
 		ORDER BY q.id`, int64(repo), pr); err != nil {
 		return nil, fail(fmt.Sprintf("find the queues with #%d", pr), err)
 	}

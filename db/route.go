@@ -22,9 +22,10 @@ const (
 
 // Route hands facts that name no queue to the queues that they are about:
 //
-//	pull request   where it has an active entry, or a submission not yet decided on
+//	pull request   where it has an active entry, is in the stack of one, or has a
+//	               submission not yet decided on
 //	commit         where it is that of a run, live or ended within a day, or the
-//	               head of an active entry
+//	               head of an active entry or of one in its stack
 //	branch         the branch's own queue, and where a run of the last day tests on it
 //	everybody      all queues of the repository
 //
@@ -112,6 +113,7 @@ func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) er
 			OR (i.pr IS NOT NULL AND (
 				EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.pr = i.pr
 					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+				OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.pr = i.pr)
 				OR EXISTS (SELECT 1 FROM inbox s JOIN inbox_routes u ON u.inbox_id = s.id AND u.queue_id = q.id
 					WHERE s.repository_id = i.repository_id AND s.pr = i.pr AND s.kind = 'submitted')))
 			OR (i.commit IS NOT NULL AND (
@@ -120,7 +122,8 @@ func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) er
 				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.head = i.commit
 					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
 				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.bound_head = i.commit
-					AND e.state NOT IN ('merged', 'failed', 'cancelled'))))
+					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
+				OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.head = i.commit)))
 			OR (i.branch IS NOT NULL AND (
 				q.branch = i.branch
 				OR EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.branch = i.branch

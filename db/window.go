@@ -135,8 +135,8 @@ func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, n
 			ORDER BY (priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id
 			LIMIT $2 + 1)
 		UNION ALL (SELECT id, 'ready' FROM entries e
-			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND base = $4
-				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single'
+			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND onto = $4
+				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single' OR stack <> '[]'
 					-- not EXISTS, for which Postgres may read the whole table
 					OR (SELECT true FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head LIMIT 1))
 			ORDER BY submitted_at, id LIMIT $5 + 1)
@@ -229,6 +229,9 @@ func readEntries(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names) e
 			UNION -- one index each, and none read from end to end
 			SELECT id, conflicts_with FROM entries
 			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND head = ANY($4)
+			UNION
+			SELECT e.id, e.conflicts_with FROM entries e JOIN stack_layers l ON l.entry_id = e.id
+			WHERE l.queue_id = $1 AND (l.pr = ANY($3) OR l.head = ANY($4))
 			UNION
 			SELECT id, conflicts_with FROM entries
 			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND bound_head = ANY($4)

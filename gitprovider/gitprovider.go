@@ -32,6 +32,14 @@ type Reader interface {
 	// the host's word and our own reading of its rules. A host that is still
 	// computing answers MergeabilityInProgress without waiting.
 	Mergeability(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error)
+	// Stack reads the pull requests of a stack, the lowest first: for each a
+	// PullRequestSeen, then a MergeabilitySeen that judges it by the rules of
+	// the branch on which the stack is to land, wherever its own base is. One
+	// that does not contain the head of the one beneath it is not mergeable.
+	Stack(ctx context.Context, repo queue.Repo, branch string, numbers []int64) ([]queue.Fact, error)
+	// From reads the open pull requests whose head is that branch of the
+	// repository itself: those on which a pull request based on it stands.
+	From(ctx context.Context, repo queue.Repo, branch string) ([]queue.PullRequestSeen, error)
 	// Direct reads whether a pull request's head contains the head of a
 	// branch with every required status passed on it: those named, else the
 	// repository's own. Its answer has Target "" where it is not so.
@@ -100,6 +108,9 @@ type Teller interface {
 	Notice(ctx context.Context, repo queue.Repo, number int64, marker, body string) error
 	// Status makes the App's check run of that name on a commit read so.
 	Status(ctx context.Context, repo queue.Repo, s Status) error
+	// Labels gives a pull request the labels in want that it lacks and takes
+	// those in drop from it; others are left alone. Case does not matter.
+	Labels(ctx context.Context, repo queue.Repo, number int64, want, drop []string) error
 	// React puts a reaction ("+1", "-1", "eyes") on a comment.
 	React(ctx context.Context, repo queue.Repo, comment int64, reaction string) error
 }

@@ -42,6 +42,10 @@ type StepSpec struct {
 	CommitTitle string `json:"commitTitle,omitempty"`
 	Author      Actor  `json:"author"`
 	URL         string `json:"url"`
+	// Stack are the pull requests beneath it that land with it, the lowest
+	// first: their heads are in its head.
+	Stack []Under `json:"stack,omitempty"`
+	On    string  `json:"on,omitempty"` // as Under.On
 }
 
 // StopRun takes a run off the host: closes its draft pull request and deletes
@@ -94,10 +98,14 @@ type RefreshPR struct {
 	Queue ID    `json:"queue"`
 	PR    int64 `json:"pr"`
 	Try   int   `json:"try"`
+	// Branch is where it is to land: its rules count, whatever its base is.
+	Branch string `json:"branch"`
+	// Stack are the pull requests beneath it that are to be read too, the
+	// lowest first. Each must contain the head of the one before it.
+	Stack []int64 `json:"stack,omitempty"`
 	// Direct asks also whether the head could land without a run (DirectSeen);
-	// Branch and RequiredStatuses are what that depends on.
+	// RequiredStatuses are what that depends on.
 	Direct           bool     `json:"direct,omitempty"`
-	Branch           string   `json:"branch,omitempty"`
 	RequiredStatuses []string `json:"requiredStatuses,omitempty"`
 }
 

@@ -29,7 +29,7 @@ func (d *decision) apply(r Received) {
 			e.Direct = f.Target
 		}
 	case PullRequestDoubted:
-		d.doubt(func(e *Entry) bool { return e.Number == f.PR })
+		d.doubt(func(e *Entry) bool { return e.Number == f.PR || e.layer(f.PR) >= 0 })
 	case RulesChanged:
 		d.doubt(func(*Entry) bool { return true })
 	case RefreshEnded:
@@ -78,6 +78,9 @@ func (d *decision) pullRequestSeen(f PullRequestSeen) {
 	if e := d.byPR(f.Number); e != nil && e.Active() {
 		d.see(e, f)
 	}
+	if e := d.stackWith(f.Number); e != nil {
+		d.seeLayer(e, e.layer(f.Number), f)
+	}
 }
 
 // see takes over a newer state of a pull request. GitHub's times are whole
@@ -113,6 +116,9 @@ func samePullRequest(a, b PullRequest) bool {
 }
 
 func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
+	if e := d.stackWith(f.PR); e != nil {
+		d.layerMergeable(e, e.layer(f.PR), f)
+	}
 	e := d.byPR(f.PR)
 	if e == nil || !e.Active() {
 		return
@@ -211,7 +217,7 @@ func (d *decision) checkReported(f CheckReported) {
 			r.Checks[f.Key()] = f.Report
 		}
 	}
-	d.doubt(func(e *Entry) bool { return e.Head == f.Commit })
+	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })
 }
 
 func (d *decision) checksDoubted(f ChecksDoubted) {
@@ -220,7 +226,7 @@ func (d *decision) checksDoubted(f ChecksDoubted) {
 			r.ReadAfter = d.now.Add(checksPatience)
 		}
 	}
-	d.doubt(func(e *Entry) bool { return e.Head == f.Commit })
+	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })
 }
 
 func (d *decision) testBranchMoved(f TestBranchMoved) {

@@ -14,9 +14,19 @@ func (d *decision) ask() {
 	}
 	d.askAll()
 	d.wakeAt(d.s.NextDue)
-	if d.s.More && len(d.moves) > 0 { // somebody outside the window may follow
+	if d.s.More && len(d.moves) > 0 || d.mayFillABatch() { // somebody outside the window may follow
 		d.wakeAt(d.now)
 	}
+}
+
+// mayFillABatch reports whether an entry has become free in this decision that
+// may be what a batch outside the window waits for: which entries overlap it is
+// known only when the window is read again.
+func (d *decision) mayFillABatch() bool {
+	q := &d.s.Queue
+	return q.Batch && q.Mode == Parallel && slices.ContainsFunc(d.moves, func(m Move) bool {
+		return m.To == Pending && d.s.Entries[m.Entry].Free()
+	})
 }
 
 func (d *decision) askTarget() {
@@ -73,9 +83,9 @@ func (d *decision) askPullRequest(e *Entry) {
 	e.Doubted = false
 	e.RefreshAsked = d.now
 	d.wakeAt(d.now.Add(refreshDeadline))
-	ask := RefreshPR{Queue: d.s.Queue.ID, PR: e.Number, Try: e.RefreshTries}
-	if q := &d.s.Queue; q.DirectMergeMode == DirectMergeAlways && e.State == NotReady {
-		ask.Direct, ask.Branch, ask.RequiredStatuses = true, q.Branch, q.RequiredStatuses
+	ask := RefreshPR{Queue: d.s.Queue.ID, PR: e.Number, Stack: e.layerNumbers(), Try: e.RefreshTries, Branch: d.s.Queue.Branch}
+	if q := &d.s.Queue; q.DirectMergeMode == DirectMergeAlways && e.State == NotReady && !e.Stacked() {
+		ask.Direct, ask.RequiredStatuses = true, q.RequiredStatuses
 	}
 	d.actions = append(d.actions, ask)
 }
@@ -90,14 +100,13 @@ func (d *decision) askPullRequest(e *Entry) {
 // been lost, it is found when its group is built, by the resync of the line, or at
 // the latest before it lands: it has cost a slot, and nothing wrong has landed.
 func (e *Entry) RefreshDue() time.Time {
-	uncertain := e.Mergeability != Mergeable && e.Mergeability != NotMergeable
 	var due time.Time
 	switch {
 	case !e.Active():
 		return time.Time{}
 	case !e.RefreshAsked.IsZero():
 		return e.RefreshAsked.Add(refreshDeadline)
-	case e.Doubted || e.State == NotReady && uncertain:
+	case e.Doubted || e.State == NotReady && e.uncertain():
 		due = e.RefreshAfter
 	case e.State == NotReady:
 		due = e.RefreshAfter.Add(resyncEvery)
@@ -131,7 +140,7 @@ func (d *decision) askAll() {
 	for _, id := range slices.Concat(d.s.Line, d.s.Parts) {
 		g := d.s.Groups[id]
 		for _, e := range d.s.members(g) {
-			r.PRs = append(r.PRs, e.Number)
+			r.PRs = append(append(r.PRs, e.layerNumbers()...), e.Number)
 		}
 		if run := d.s.run(g); run != nil && run.State == RunTesting {
 			r.Commits = append(r.Commits, run.Commit)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -128,12 +129,22 @@ func (d *decision) start(g *Group) {
 	prefix := d.steps(ahead...)
 	if len(ahead) > 0 {
 		if r := d.s.run(ahead[len(ahead)-1]); r != nil && r.State != Building {
-			if rest, current := d.unlanded(r); current && sameSteps(rest, prefix) {
+			if rest, current := d.unlanded(r); current && sameSteps(rest, prefix) && d.missesNothing(r) {
 				base, prefix = r.baseOf(rest, q.LandedSeq()), rest
 			}
 		}
 	}
 	d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...))
+}
+
+// missesNothing reports whether all that has landed since a run's chain began
+// is in that chain. In parallel mode other lanes land in between. The run has
+// nothing to do with those, but a group behind it may have, if it overlaps both:
+// it would be tested without what is on the target already.
+func (d *decision) missesNothing(r *Run) bool {
+	return !slices.ContainsFunc(d.landedSince(r.Base.Seq), func(l Landed) bool {
+		return !slices.ContainsFunc(r.Chain, l.is)
+	})
 }
 
 // baseOf is where the rest of a chain begins: behind the steps that landed.
@@ -183,7 +194,8 @@ func (d *decision) buildOf(r *Run) BuildRun {
 func (d *decision) spec(step Step) StepSpec {
 	spec := StepSpec{Step: step}
 	if e := d.s.Entries[step.Entry]; e != nil {
-		spec.Title, spec.CommitTitle, spec.Author, spec.URL = e.Title, e.CommitTitle, e.Author, e.URL
+		spec.Title, spec.CommitTitle, spec.Author, spec.URL = e.Title, cmp.Or(e.StackTitle, e.CommitTitle), e.Author, e.URL
+		spec.Stack, spec.On = e.under(), e.on(len(e.Stack))
 	}
 	return spec
 }

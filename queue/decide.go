@@ -219,13 +219,14 @@ type seen struct {
 	submission int64
 	cancelling bool
 	missing    string
+	layers     string
 	run        RunID
 }
 
 func (d *decision) visible(s *Snapshot, e *Entry) seen {
 	v := seen{
 		state: e.State, reason: e.Reason, message: e.Message, head: e.BoundHead, submission: e.Submission,
-		cancelling: e.Cancel != nil,
+		cancelling: e.Cancel != nil, layers: e.layersShown(),
 	}
 	if e.State == NotReady {
 		v.missing = string(e.Mergeability) + e.MergeabilityWhy

@@ -1,6 +1,9 @@
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Entry is one pull request's place in one queue.
 type Entry struct {
@@ -12,7 +15,14 @@ type Entry struct {
 	PullRequest
 	// BoundHead is the commit that this submission tests and lands. While
 	// not ready it follows the head; once admitted it stays.
-	BoundHead       string
+	BoundHead string
+	// Stack are the pull requests beneath this one that land with it, the
+	// lowest first; none for a pull request by itself. See Layer. The slice is
+	// never changed, only replaced.
+	Stack []Layer
+	// StackTitle is what the commit shall be called that lands the stack; "" =
+	// as the top alone would be.
+	StackTitle      string
 	Mergeability    Mergeability
 	MergeabilityWhy string // what is missing, in words
 	MergeabilityFor string // the head commit that it was computed for
@@ -78,6 +88,7 @@ func (e *Entry) same(o *Entry) bool {
 		e.Group == o.Group && e.Cancel.same(o.Cancel) && e.Restart.same(o.Restart) && e.Removed == o.Removed &&
 		e.ConflictsWith == o.ConflictsWith && e.Direct == o.Direct && e.Alone == o.Alone &&
 		e.Targets == o.Targets && e.BoundTargets == o.BoundTargets && e.Returned == o.Returned &&
+		slices.EqualFunc(e.Stack, o.Stack, Layer.same) && e.StackTitle == o.StackTitle &&
 		e.VerifiedBy == o.VerifiedBy && e.LandedCommit == o.LandedCommit && e.Version == o.Version
 }
 

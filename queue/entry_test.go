@@ -29,6 +29,22 @@ func TestSameLooksAtEveryField(t *testing.T) {
 	}
 }
 
+// So does a layer of a stack.
+func TestSameLooksAtEveryFieldOfALayer(t *testing.T) {
+	t.Parallel()
+	each(reflect.TypeFor[Layer](), nil, func(path []int, name string) {
+		a, b := &Layer{}, &Layer{}
+		give(t, reflect.ValueOf(a).Elem().FieldByIndex(path))
+		if a.same(*b) || b.same(*a) {
+			t.Errorf("same does not look at %s", name)
+		}
+		give(t, reflect.ValueOf(b).Elem().FieldByIndex(path))
+		if !a.same(*b) {
+			t.Errorf("two layers with the same %s are not the same", name)
+		}
+	})
+}
+
 // each calls do for every field, those of fields that are structs or pointers
 // to them by themselves.
 func each(of reflect.Type, path []int, do func(path []int, name string)) {
@@ -58,7 +74,11 @@ func give(t *testing.T, f reflect.Value) {
 	case reflect.Bool:
 		f.SetBool(true)
 	case reflect.Slice:
-		f.Set(reflect.ValueOf([]string{"x"}))
+		list := reflect.MakeSlice(f.Type(), 1, 1)
+		if f.Type().Elem().Kind() == reflect.String {
+			list.Index(0).SetString("x")
+		}
+		f.Set(list)
 	case reflect.Struct:
 		f.Set(reflect.ValueOf(time.Unix(7, 0)))
 	default:

@@ -105,11 +105,14 @@ func (d *decision) readiness(e *Entry) []Condition {
 	conditions := []Condition{
 		condition("open", e.Open, "The pull request is open.", "The pull request is closed. Reopen it."),
 		condition("not_draft", !e.Draft, "The pull request is ready for review.", "The pull request is a draft. Mark it ready for review."),
-		condition("base_branch", e.Base == d.s.Queue.Branch,
-			fmt.Sprintf("The pull request targets %s.", e.Base),
-			fmt.Sprintf("The pull request targets %s; this queue lands on %s. Change its base branch, or submit it to the queue of %s.", e.Base, d.s.Queue.Branch, e.Base)),
+		condition("base_branch", d.baseFits(e),
+			d.targets(e),
+			fmt.Sprintf("The pull request targets %s, not %s: it waits until it is retargeted. The host does that when a pull request beneath it has landed and that branch is deleted; or change its base branch.", e.Base, d.s.Queue.Branch)),
 	}
 	conditions = append(conditions, d.mergeable(e))
+	if e.Stacked() {
+		return append(conditions, d.stacked(e))
+	}
 	if d.s.Queue.Mode == Parallel {
 		conditions = append(conditions, condition("impacted_targets", e.Targets != 0,
 			"The impacted targets of its head commit are known.",

@@ -73,14 +73,18 @@ type RefreshEnded struct {
 type Submitted struct {
 	PullRequest PullRequest `json:"pullRequest"`
 	// ID becomes the entry's id when the pull request has none in this queue.
-	ID            EntryID   `json:"id"`
-	By            Actor     `json:"by"`
-	Via           Via       `json:"via"`
-	Priority      int64     `json:"priority"`
-	PriorityGiven bool      `json:"priorityGiven,omitempty"`
-	NoBatch       bool      `json:"noBatch,omitempty"`
-	Force         bool      `json:"force,omitempty"`
-	At            time.Time `json:"at"`
+	ID            EntryID `json:"id"`
+	By            Actor   `json:"by"`
+	Via           Via     `json:"via"`
+	Priority      int64   `json:"priority"`
+	PriorityGiven bool    `json:"priorityGiven,omitempty"`
+	NoBatch       bool    `json:"noBatch,omitempty"`
+	Force         bool    `json:"force,omitempty"`
+	// Stack are the pull requests beneath this one that are to land with it,
+	// the lowest first; Title is what the commit shall be called.
+	Stack []PullRequest `json:"stack,omitempty"`
+	Title string        `json:"title,omitempty"`
+	At    time.Time     `json:"at"`
 }
 
 // CancelRequested is an allowed wish to take a pull request out.
@@ -235,16 +239,27 @@ type CommandAsked struct {
 	By      Actor     `json:"by"`
 	At      time.Time `json:"at"`
 	Command Command   `json:"command"`
+	// Label is the label that was given or taken away, nil for what was
+	// written. Whether it asks for anything depends on the queue's settings.
+	Label *LabelMoved `json:"label,omitempty"`
+}
+
+// LabelMoved is a label that somebody gave to a pull request or took from it.
+type LabelMoved struct {
+	Name string `json:"name"`
+	Gone bool   `json:"gone,omitempty"` // taken away
+	Base string `json:"base"`           // branch of the pull request at that moment
 }
 
 // Command is one parsed command.
 type Command struct {
-	// Verb is merge, cancel, restart, status, help or invalid.
+	// Verb is merge, stack, cancel, restart, status, help or invalid.
 	Verb          string `json:"verb"`
 	Priority      int64  `json:"priority,omitempty"`
 	PriorityGiven bool   `json:"priorityGiven,omitempty"`
 	NoBatch       bool   `json:"noBatch,omitempty"`
 	Force         bool   `json:"force,omitempty"`
+	Title         string `json:"title,omitempty"` // of a stack's commit
 	// Problem says what is wrong with an invalid command, a sentence.
 	Problem string `json:"problem,omitempty"`
 	// Text is the line as written, cut to a sane length, to quote in the reply.
@@ -254,6 +269,7 @@ type Command struct {
 // The verbs of commands.
 const (
 	VerbMerge   = "merge"
+	VerbStack   = "stack"
 	VerbCancel  = "cancel"
 	VerbRestart = "restart"
 	VerbStatus  = "status"
@@ -384,6 +400,7 @@ const (
 	RefusedMerged       = "PR_ALREADY_MERGED"
 	RefusedClosed       = "PR_CLOSED"
 	RefusedSwitching    = "QUEUE_IS_SWITCHING_MODES"
+	RefusedInStack      = "PR_IN_STACK"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

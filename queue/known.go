@@ -10,6 +10,7 @@ type known struct {
 	order  []*Entry    // all entries in queue order; see orderChanged
 	near   *neighbours // free entries by target, the newest index
 	pulls  map[int64]*Entry
+	layers map[int64]*Entry  // by pull request, the entries that have it in their stack; see stacksChanged
 	landed map[landing]int64 // what is in Queue.Landed: its Seq
 }
 
@@ -54,6 +55,28 @@ func (d *decision) byPR(number int64) *Entry {
 	}
 	return d.known.pulls[number]
 }
+
+// stackWith finds the active entry that has a pull request among its layers,
+// nil if none in the window has.
+func (d *decision) stackWith(pr int64) *Entry {
+	if d.known.layers == nil {
+		d.known.layers = map[int64]*Entry{}
+		for _, e := range d.s.Entries {
+			for i := range e.Stack {
+				if e.Active() { // at most one: see QueuedAlready
+					d.known.layers[e.Stack[i].Number] = e
+				}
+			}
+		}
+	}
+	if e := d.known.layers[pr]; e != nil && e.Active() {
+		return e
+	}
+	return nil
+}
+
+// stacksChanged forgets which entry has which layers: one got another stack.
+func (d *decision) stacksChanged() { d.known.layers = nil }
 
 // landedAs is the number under which a step landed on the target, 0 if it did
 // not, or so long ago that no chain in the window began before.

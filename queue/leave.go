@@ -50,9 +50,14 @@ func (d *decision) leaving(e *Entry) (ending, bool) {
 		l, _ := gone(e.Cancel.Via.requested(), "Cancelled %s.", e.Cancel.Via.by(e.Cancel.By))
 		l.by = e.Cancel.By
 		return l, true
+	}
+	if l, left := d.layerLeft(e); left {
+		return l, true
+	}
+	switch {
 	case e.State == NotReady:
 		return d.waitedTooLong(e)
-	case e.Base != d.s.Queue.Branch:
+	case !d.baseFits(e):
 		return gone(PRBaseBranchChanged, "The pull request now targets %s. Submit it to that branch's queue.", e.Base)
 	case e.Head != e.BoundHead:
 		return gone(PRPushedTo, "A push changed the head from %s to %s after the pull request was queued. Submit it again to queue the new commit.", short(e.BoundHead), short(e.Head))

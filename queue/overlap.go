@@ -51,6 +51,9 @@ func (s TargetSet) Overlaps(o TargetSet) bool {
 // targetsOf is the set that counts for an entry: in a group, the one known
 // when that was formed; else the newest. Unknown counts as everything.
 func (d *decision) targetsOf(e *Entry) TargetSet {
+	if e.Stacked() {
+		return Everything
+	}
 	id := e.Targets
 	if e.Group != 0 {
 		id = e.BoundTargets

@@ -17,6 +17,11 @@ func (d *decision) submitted(f Submitted) Answer {
 	case !pr.Open:
 		return Answer{RefusedClosed, fmt.Sprintf("Pull request #%d is closed. Reopen it, then submit it.", pr.Number)}
 	}
+	if len(f.Stack) > 0 || d.stackWith(pr.Number) != nil {
+		if no, refused := d.s.QueuedAlready(f); refused {
+			return no
+		}
+	}
 	e := d.byPR(pr.Number)
 	switch {
 	case e == nil:
@@ -39,6 +44,10 @@ func (d *decision) resubmitted(e *Entry, f Submitted) {
 	e.Priority, e.PriorityGiven, e.NoBatch = f.Priority, f.PriorityGiven, f.NoBatch
 	e.Forced = e.Forced || f.Force
 	e.Cancel = nil
+	if len(f.Stack) > 0 && e.State == NotReady { // once admitted it is tested as it is
+		e.Stack, e.StackTitle, e.Direct = layers(f.Stack), f.Title, ""
+		d.stacksChanged()
+	}
 	d.see(e, PullRequestSeen{PullRequest: f.PullRequest, Read: true})
 	e.Doubted = true
 }
@@ -50,12 +59,16 @@ func (d *decision) enter(e *Entry, f Submitted) {
 	if e.UpdatedAt.After(pr.UpdatedAt) && e.Open {
 		pr = e.PullRequest
 	}
+	if e.Stacked() || len(f.Stack) > 0 {
+		d.stacksChanged()
+	}
 	*e = Entry{
 		ID: e.ID, Submission: e.Submission + 1, State: e.State, Version: e.Version,
 		PullRequest: pr, BoundHead: pr.Head,
 		Mergeability: MergeabilityUnspecified, Doubted: true,
 		SubmittedBy: f.By, Via: f.Via, SubmittedAt: f.At,
 		Priority: f.Priority, PriorityGiven: f.PriorityGiven, NoBatch: f.NoBatch, Forced: f.Force,
+		Stack: layers(f.Stack), StackTitle: f.Title,
 	}
 	d.move(e, NotReady, f.Via.requested(), fmt.Sprintf("Submitted %s.", f.Via.by(f.By)), f.By, "")
 }

@@ -49,6 +49,7 @@ var refusals = map[string]struct {
 	queue.RefusedNotTesting:   {http.StatusConflict, "The pull request is not being tested, so there is nothing to restart."},
 	queue.RefusedMerged:       {http.StatusConflict, "The pull request is already merged."},
 	queue.RefusedClosed:       {http.StatusConflict, "The pull request is closed."},
+	queue.RefusedInStack:      {http.StatusConflict, "The pull request is in the queue already, by itself or in a stack."},
 	queue.RefusedSwitching:    {http.StatusConflict, "The queue is switching modes; this can be changed when the switch is over."},
 }
 

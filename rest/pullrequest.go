@@ -60,8 +60,8 @@ func encodeSubmitted(s *queue.Snapshot, e *queue.Entry, st standing) submitted {
 
 func encodeReadiness(q *queue.Queue, e *queue.Entry) readiness {
 	out := readiness{
-		RequiresImpactedTargets: q.ReportedMode() == queue.Parallel,
-		DoesBaseBranchMatch:     e.Base == q.Branch,
+		RequiresImpactedTargets: q.ReportedMode() == queue.Parallel && !e.Stacked(),
+		DoesBaseBranchMatch:     e.Base == q.Branch || e.Stacked() && e.Onto() == q.Branch,
 		HasImpactedTargets:      e.Targets != 0,
 		GitHubMergeability:      string(e.Mergeability),
 	}

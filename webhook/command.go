@@ -20,6 +20,7 @@ var shortForms = map[string]string{"/merge": queue.VerbMerge, "/cancel": queue.V
 // ParseCommand finds the command of a comment or a review:
 //
 //	/signalbox merge [-p|--priority=<name|0-255>] [--no-batch] [--force]
+//	/signalbox stack [-t|--title "<title>"] [-p|--priority=…] [--no-batch]
 //	/signalbox cancel | restart | status | help
 //	/merge …   /cancel
 //
@@ -33,6 +34,8 @@ var shortForms = map[string]string{"/merge": queue.VerbMerge, "/cancel": queue.V
 //   - Nothing is guessed. An unknown word or flag, a flag given twice, a
 //     priority that is none (it is never clamped), or a prefix without a verb
 //     make the command invalid, with a sentence that says why.
+//   - A title with spaces stands in quotation marks, straight ones or those
+//     that phones make of them. One that is not closed is invalid.
 //   - A comment asks for one thing. The same command twice is that command;
 //     two that differ are invalid.
 //
@@ -65,17 +68,56 @@ func parseLine(text string, prefixes []string) (c queue.Command, found bool) {
 	if len(words) == 0 {
 		return queue.Command{}, false
 	}
+	if !isCommand(words[0], prefixes) {
+		return queue.Command{}, false
+	}
+	words, closed := fields(text)
 	text = line(text, maxCommand)
+	if !closed {
+		return invalid(text, "A quotation mark is not closed in %s.", code(text)), true
+	}
 	if verb, short := shortForms[strings.ToLower(words[0])]; short {
 		return parseVerb(text, verb, words[1:]), true
-	}
-	if !isPrefix(words[0], prefixes) {
-		return queue.Command{}, false
 	}
 	if len(words) == 1 {
 		return invalid(text, "%s does not say what to do.", code(text)), true
 	}
 	return parseVerb(text, strings.ToLower(words[1]), words[2:]), true
+}
+
+// isCommand reports whether a line that begins with a word is a command.
+func isCommand(word string, prefixes []string) bool {
+	return shortForms[strings.ToLower(word)] != "" || isPrefix(word, prefixes)
+}
+
+// quoteMarks begin a text with spaces, and end it. Phones turn straight ones
+// into the others.
+const quoteMarks = "\"\u201c\u201d\u201e"
+
+// fields splits a line into words. A text in quotation marks is one word, or
+// part of one, without the marks; closed is false when the last has no end.
+func fields(text string) (words []string, closed bool) {
+	var word strings.Builder
+	inside, any := false, false
+	for _, c := range text {
+		switch {
+		case strings.ContainsRune(quoteMarks, c):
+			inside, any = !inside, true
+		case unicode.IsSpace(c) && !inside:
+			if any {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			any = false
+		default:
+			word.WriteRune(c)
+			any = true
+		}
+	}
+	if any {
+		words = append(words, word.String())
+	}
+	return words, !inside
 }
 
 func isPrefix(word string, prefixes []string) bool {
@@ -90,8 +132,8 @@ func isPrefix(word string, prefixes []string) bool {
 
 func parseVerb(text, verb string, rest []string) queue.Command {
 	switch verb {
-	case queue.VerbMerge:
-		return parseMerge(text, rest)
+	case queue.VerbMerge, queue.VerbStack:
+		return parseMerge(text, verb, rest)
 	case queue.VerbCancel, queue.VerbRestart, queue.VerbStatus, queue.VerbHelp:
 		if len(rest) > 0 {
 			return invalid(text, "%s takes nothing after it, but %s is there.", code(verb), code(rest[0]))
@@ -102,8 +144,11 @@ func parseVerb(text, verb string, rest []string) queue.Command {
 	}
 }
 
-func parseMerge(text string, words []string) queue.Command {
-	c := queue.Command{Verb: queue.VerbMerge, Text: text}
+// parseMerge reads the options of merge and of stack. Only the first can force:
+// a stack is more than its author has looked at; only the second has a title,
+// because that of a pull request by itself is the pull request's.
+func parseMerge(text, verb string, words []string) queue.Command {
+	c := queue.Command{Verb: verb, Text: text}
 	for len(words) > 0 {
 		var twice bool
 		flag, value, joined := strings.Cut(words[0], "=")
@@ -121,12 +166,20 @@ func parseMerge(text string, words []string) queue.Command {
 			twice, c.Priority, c.PriorityGiven = c.PriorityGiven, n, true
 		case flag == "--no-batch" && !joined:
 			twice, c.NoBatch = c.NoBatch, true
-		case flag == "--force" && !joined:
+		case verb == queue.VerbStack && (flag == "-t" || flag == "--title"):
+			if !joined && len(words) > 0 {
+				value, words = words[0], words[1:]
+			}
+			if value = line(value, maxTitle); value == "" {
+				return invalid(text, "%s needs a title after it.", code(flag))
+			}
+			twice, c.Title = c.Title != "", value
+		case verb == queue.VerbMerge && flag == "--force" && !joined:
 			twice, c.Force = c.Force, true
-		case joined && (flag == "--no-batch" || flag == "--force"):
+		case joined && (flag == "--no-batch" || verb == queue.VerbMerge && flag == "--force"):
 			return invalid(text, "%s takes no value.", code(flag))
 		default:
-			return invalid(text, "%s is not an option of %s.", code(flag), code(queue.VerbMerge))
+			return invalid(text, "%s is not an option of %s.", code(flag), code(verb))
 		}
 		if twice {
 			return invalid(text, "%s is given twice.", code(flag))

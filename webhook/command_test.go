@@ -55,6 +55,12 @@ func TestCommandsThatAreFollowed(t *testing.T) {
 		{"everything", "/signalbox merge --force -p 3 --no-batch", merge(func(c *queue.Command) {
 			c.Priority, c.PriorityGiven, c.NoBatch, c.Force = 3, true, true, true
 		})},
+		{"stack", "/signalbox stack", queue.Command{Verb: queue.VerbStack}},
+		{"stack with everything", `/signalbox stack -p high --no-batch -t "Add the signal, \ in three steps"`, queue.Command{
+			Verb: queue.VerbStack, Priority: 10, PriorityGiven: true, NoBatch: true, Title: `Add the signal, \ in three steps`}},
+		{"title after an equals sign", `/signalbox stack --title="Add it"`, queue.Command{Verb: queue.VerbStack, Title: "Add it"}},
+		{"title in the marks of a phone", "/signalbox stack -t \u201cAdd it\u201d", queue.Command{Verb: queue.VerbStack, Title: "Add it"}},
+		{"title of one word", "/signalbox stack -t Signals", queue.Command{Verb: queue.VerbStack, Title: "Signals"}},
 		{"cancel", "/cancel", queue.Command{Verb: queue.VerbCancel}},
 		{"long cancel", "/signalbox cancel", queue.Command{Verb: queue.VerbCancel}},
 		{"restart", "/signalbox restart", queue.Command{Verb: queue.VerbRestart}},
@@ -90,6 +96,12 @@ func TestCommandsThatGetAUsageReply(t *testing.T) {
 		{"a flag in the place of a value", "/merge -p --force", "`--force` is not a priority: use urgent, high, medium, low, lowest, or a number from 0 to 255."},
 		{"a value where none belongs", "/merge --force=no", "`--force` takes no value."},
 		{"a flag twice", "/merge --force --force", "`--force` is given twice."},
+		{"a stack by force", "/signalbox stack --force", "`--force` is not an option of `stack`."},
+		{"a title of a pull request", "/merge -t Signals", "`-t` is not an option of `merge`."},
+		{"a title that is missing", "/signalbox stack -t", "`-t` needs a title after it."},
+		{"an empty title", `/signalbox stack --title=" "`, "`--title` needs a title after it."},
+		{"a title without marks", "/signalbox stack -t Add it", "`it` is not an option of `stack`."},
+		{"a title that is not closed", `/signalbox stack -t "Add it`, "A quotation mark is not closed in `/signalbox stack -t \"Add it`."},
 		{"words after cancel", "/cancel now", "`cancel` takes nothing after it, but `now` is there."},
 		{"a prefix alone", "/signalbox", "`/signalbox` does not say what to do."},
 		{"an unknown verb", "/trunk launch", "`launch` is not a command."},
@@ -120,6 +132,7 @@ func TestTextsThatAreNoCommands(t *testing.T) {
 		"in a sentence":                   "Please /merge this",
 		"a word that begins like one":     "/merger\n/merge-base main\n/mergequeue",
 		"a path":                          "/merge/queue",
+		"in quotation marks":              `"/merge"`,
 		"in a quote":                      "> /merge",
 		"in a quote of a quote":           "  >> /merge",
 		"in inline code":                  "`/merge`",

@@ -1,13 +1,15 @@
 package webhook
 
 import (
+	"time"
+
 	"github.com/google/go-github/v60/github"
 
 	"signalbox/queue"
 )
 
 // pullRequest translates what happened to a pull request.
-func (tr translator) pullRequest(e *github.PullRequestEvent) []queue.Fact {
+func (tr translator) pullRequest(e *github.PullRequestEvent, now time.Time) []queue.Fact {
 	pr := e.GetPullRequest()
 	switch e.GetAction() {
 	case "opened", "edited", "synchronize", "closed", "converted_to_draft", "ready_for_review":
@@ -20,9 +22,22 @@ func (tr translator) pullRequest(e *github.PullRequestEvent) []queue.Fact {
 		if tr.own(e.GetSender()) { // our state labels are nobody's rule
 			return facts
 		}
-		return append(facts, doubted(pr)...)
+		return append(append(facts, doubted(pr)...), tr.label(e, now)...)
 	}
 	return nil
+}
+
+// label says which label was given or taken away, and by whom: it may be the
+// one that queues. Whether it is, and who may, is looked at when it is answered.
+func (tr translator) label(e *github.PullRequestEvent, now time.Time) []queue.Fact {
+	pr, name := e.GetPullRequest(), line(e.GetLabel().GetName(), maxLabel)
+	if e.Sender == nil || name == "" || pr.GetNumber() <= 0 || !validBranch(pr.GetBase().GetRef()) || pr.GetState() != "open" {
+		return nil
+	}
+	return []queue.Fact{queue.CommandAsked{
+		PR: int64(pr.GetNumber()), By: actor(e.GetSender()), At: moment(pr.GetUpdatedAt(), now),
+		Label: &queue.LabelMoved{Name: name, Gone: e.GetAction() == "unlabeled", Base: pr.GetBase().GetRef()},
+	}}
 }
 
 // seen is the state of a pull request. What cannot be understood whole is not

@@ -62,7 +62,7 @@ func (tr translator) translate(event any, now time.Time) translation {
 	case *github.IssueCommentEvent:
 		return about(e.GetRepo(), tr.comment(e, now)...)
 	case *github.PullRequestEvent:
-		return about(e.GetRepo(), tr.pullRequest(e)...)
+		return about(e.GetRepo(), tr.pullRequest(e, now)...)
 	case *github.PullRequestReviewEvent:
 		return about(e.GetRepo(), tr.review(e, now)...)
 	case *github.PullRequestReviewThreadEvent:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"signalbox/gitprovider"
 	"signalbox/gitprovider/github"
 )
 
@@ -45,6 +46,7 @@ type config struct {
 	rate          float64 // negative = no limit
 	burst         int
 	deciders      int
+	privileged    gitprovider.Permission // for --force and urgent priority
 	log           *slog.Logger
 }
 
@@ -77,6 +79,7 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		baseURL:       c.url("base-url", s.BaseURL),
 		prefixes:      list(s.CommandPrefixes),
 		bots:          list(s.AllowedBots),
+		privileged:    c.right("privileged-right", s.PrivilegedRight),
 		rate:          float64(c.number("api-rate", s.APIRate, 0, 1e6)),
 		burst:         int(c.number("api-burst", s.APIBurst, 1, 1e6)),
 		deciders:      int(c.number("deciders", s.Deciders, 1, 64)),
@@ -103,6 +106,19 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		return config{}, err
 	}
 	return cfg, nil
+}
+
+// right reads the name of a right on a repository.
+func (c *checker) right(name, text string) gitprovider.Permission {
+	switch strings.ToLower(text) {
+	case "admin", "":
+		return gitprovider.AdminPermission
+	case "write":
+		return gitprovider.WritePermission
+	default:
+		c.wrong("%s is %q: use admin or write", name, text)
+		return 0
+	}
 }
 
 // checkStorage reads only what says where the database is.

@@ -100,7 +100,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	hooks.Astray = s.wentAstray
 	s.engine, err = engine.New(engine.Config{
 		Store: store, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
-		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Hooks: hooks,
+		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Privileged: cfg.privileged, Hooks: hooks,
 	})
 	if err != nil {
 		return s, err

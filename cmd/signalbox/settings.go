@@ -18,6 +18,7 @@ type settings struct {
 	DashboardPublic string `default:"no" env:"SIGNALBOX_DASHBOARD_PUBLIC" help:"yes: dashboard-auth none is meant, although other machines reach the address. Pages show titles, authors, checks and commits to all of them, and can only be read."`
 
 	CommandPrefixes string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
+	PrivilegedRight string `default:"admin" env:"SIGNALBOX_PRIVILEGED_RIGHT" help:"Right on the repository that --force and urgent priority take: admin or write."`
 	AllowedBots     string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
 	APIRate         string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
 	APIBurst        string `name:"api-burst" default:"200" env:"SIGNALBOX_API_BURST" help:"Requests that one API token may make at once."`

@@ -172,8 +172,23 @@ func (w *town) makeQueue(settings queue.Settings) error {
 
 // Open opens a pull request; it must get that number.
 func (w *town) Open(number int64, author string, change map[string]string) error {
+	return w.openOn("", number, author, change)
+}
+
+// OpenOn opens a pull request on top of the branch of another.
+func (w *town) OpenOn(number, below int64, author string, change map[string]string) error {
+	return w.openOn(branchName(below), number, author, change)
+}
+
+// DeleteBranch deletes the branch of a pull request.
+func (w *town) DeleteBranch(number int64) error {
+	_, err := w.sim.Push(w.ctx, githubsim.Push{Repo: w.name, Branch: branchName(number), Author: "alice", Delete: true})
+	return err
+}
+
+func (w *town) openOn(base string, number int64, author string, change map[string]string) error {
 	opened, err := w.sim.OpenPull(w.ctx, githubsim.OpenPull{
-		Repo: w.name, Title: fmt.Sprintf("Change %d", number), Author: author, Branch: branchName(number), Files: townFiles(change),
+		Repo: w.name, Title: fmt.Sprintf("Change %d", number), Author: author, Base: base, Branch: branchName(number), Files: townFiles(change),
 	})
 	if err != nil {
 		return err
@@ -285,11 +300,20 @@ func (w *town) Refuse(number int64, why string) error {
 // Merge comments /merge. It waits until the queue has heard of it, and lets a
 // moment pass, so that submissions come in the order of the script.
 func (w *town) Merge(number int64, by string, wish sim.Wish) error {
+	return w.submit("/merge", number, by, wish)
+}
+
+// Stack comments /signalbox stack, and waits likewise.
+func (w *town) Stack(number int64, by string, wish sim.Wish) error {
+	return w.submit("/signalbox stack", number, by, wish)
+}
+
+func (w *town) submit(comment string, number int64, by string, wish sim.Wish) error {
 	before, err := w.submissions(number)
 	if err != nil {
 		return err
 	}
-	if err := w.ask(number, by, wish); err != nil {
+	if err := w.ask(comment, number, by, wish); err != nil {
 		return err
 	}
 	for {
@@ -309,11 +333,13 @@ func (w *town) submissions(number int64) (n int64, err error) {
 	return n, err
 }
 
-// ask comments /merge. Where the base branch has no queue a comment is
-// answered with just that, so there it is the fact that a comment becomes
-// whose pull request gets another base a moment later.
-func (w *town) ask(number int64, by string, wish sim.Wish) error {
-	comment := "/merge"
+// ask comments. Where the base branch leads to no queue a comment is answered
+// with just that, so there it is the fact that a comment becomes whose pull
+// request gets another base a moment later.
+func (w *town) ask(comment string, number int64, by string, wish sim.Wish) error {
+	if wish.Title != "" {
+		comment += fmt.Sprintf(" -t %q", wish.Title)
+	}
 	if wish.Priority != nil {
 		comment += " --priority=" + queue.PriorityName(*wish.Priority)
 	}
@@ -331,7 +357,7 @@ func (w *town) ask(number int64, by string, wish sim.Wish) error {
 	if err != nil {
 		return err
 	}
-	if seen.Base == w.queue.Branch {
+	if seen.Base != "release" {
 		_, err := w.sim.Comment(w.name, int(number), by, comment)
 		return err
 	}

@@ -272,6 +272,9 @@ func (b *building) draftBody(run queue.BuildRun) string {
 			ahead = " (ahead in the queue)"
 		}
 		fmt.Fprintf(&text, "- [pull request %d](%s/%s/%s/pull/%d)%s\n", s.PR, web, url.PathEscape(b.repo.Owner), url.PathEscape(b.repo.Name), s.PR, ahead)
+		for _, u := range s.Stack {
+			fmt.Fprintf(&text, "  - with it [pull request %d](%s/%s/%s/pull/%d)\n", u.PR, web, url.PathEscape(b.repo.Owner), url.PathEscape(b.repo.Name), u.PR)
+		}
 	}
 	return text.String()
 }

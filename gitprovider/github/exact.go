@@ -20,6 +20,11 @@ func (l *landing) exact(ctx context.Context) error {
 	if err := l.announce(ctx, last); err != nil {
 		return err
 	}
+	for i := range l.rest() {
+		if err := l.retarget(ctx, len(l.end.Landed)+i); err != nil {
+			return err
+		}
+	}
 	// An open draft whose head the target reaches would be marked merged.
 	for _, number := range l.work.Drafts {
 		if err := l.c.closePull(ctx, l.k, l.repo, number); err != nil {

@@ -41,6 +41,7 @@ func (l *landing) host(ctx context.Context) error {
 		}
 		done := l.end.Landed[len(l.end.Landed)-1]
 		if l.left() == 0 {
+			l.closeLanded(ctx)
 			return nil
 		}
 		if done.Differs != "" {
@@ -89,6 +90,9 @@ func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
 		return err
 	}
 	if err := l.announce(ctx, s.Head); err != nil {
+		return err
+	}
+	if err := l.retarget(ctx, i); err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
@@ -197,7 +201,7 @@ func (l *landing) look(ctx context.Context, i int, expect, tree string) (done bo
 			return true, l.readBack(ctx, s, sha, tree)
 		}
 	}
-	if why := l.amiss(s, l.seen[i]); why != "" {
+	if why := l.amiss(s.PR, s.Head, s.On, l.seen[i]); why != "" {
 		l.differing = append(l.differing, l.seen[i])
 		l.stop(queue.TroubleStale, s.Entry, why)
 	} else if l.target != expect {

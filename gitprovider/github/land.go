@@ -44,8 +44,9 @@ type landing struct {
 	repo queue.Repo
 	work queue.Land
 
-	pulls     []*github.PullRequest   // as work.Steps
-	seen      []queue.PullRequestSeen // as work.Steps
+	pulls     []*github.PullRequest     // as work.Steps
+	seen      []queue.PullRequestSeen   // as work.Steps
+	under     [][]queue.PullRequestSeen // as work.Steps, and their Stack
 	differing []queue.PullRequestSeen
 	rules     rules
 	target    string // commit
@@ -70,6 +71,9 @@ func (l *landing) land(ctx context.Context) error {
 			return err
 		}
 		l.pulls, l.seen = append(l.pulls, pr), append(l.seen, seen)
+	}
+	if err := l.readUnder(ctx); err != nil {
+		return err
 	}
 	if err := l.readTarget(ctx); err != nil {
 		if gitprovider.KindOf(err) == gitprovider.Gone {
@@ -163,10 +167,11 @@ func (l *landing) check(ctx context.Context) error {
 		if seen.Number == 0 {
 			continue // gone, noted already
 		}
-		if why := l.amiss(s, seen); why != "" {
+		if why := l.amiss(s.PR, s.Head, s.On, seen); why != "" {
 			l.differing = append(l.differing, seen)
 			l.stop(queue.TroubleStale, s.Entry, why)
 		}
+		l.checkUnder(from + i)
 	}
 	if l.end.Trouble != "" {
 		return nil
@@ -192,6 +197,9 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 	for _, s := range l.rest() {
 		if !slices.Contains(l.work.Forced, s.Entry) {
 			bound = append(bound, s.PR)
+			for _, u := range s.Stack {
+				bound = append(bound, u.PR)
+			}
 		}
 	}
 	if len(bound) == 0 {
@@ -205,38 +213,50 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 		if slices.Contains(l.work.Forced, s.Entry) {
 			continue
 		}
-		lacks, err := l.c.missing(ctx, l.k, l.repo, l.seen[from+i].PullRequest, l.rules, said[s.PR], tested)
-		if err != nil {
-			return err
-		}
-		if why := l.rules.allow(l.work.Method); why != "" {
-			lacks.words = append(lacks.words, why)
-		}
-		why := fmt.Sprintf("the rules of %s do not allow pull request %d to land: %s", l.work.Branch, s.PR,
-			strings.Join(append(lacks.words, lacks.pending...), "; "))
-		switch {
-		case len(lacks.words) > 0:
-			l.stop(queue.TroubleDenied, s.Entry, why)
-		case len(lacks.pending) > 0:
-			l.stop(queue.TroubleStale, s.Entry, why) // it waits in the line, not in flight
+		for _, seen := range append(slices.Clone(l.under[from+i]), l.seen[from+i]) {
+			if err := l.allowed(ctx, s, seen.PullRequest, said[seen.Number], tested); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// amiss says how a pull request is not as stated, "" if it is.
-func (l *landing) amiss(s queue.StepSpec, seen queue.PullRequestSeen) string {
+// allowed refuses a step of which one pull request is not allowed to land.
+func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRequest, said reviewed, tested []queue.Report) error {
+	pr.Base = l.work.Branch
+	lacks, err := l.c.missing(ctx, l.k, l.repo, pr, l.rules, said, tested)
+	if err != nil {
+		return err
+	}
+	if why := l.rules.allow(l.work.Method); why != "" {
+		lacks.words = append(lacks.words, why)
+	}
+	why := fmt.Sprintf("the rules of %s do not allow pull request %d to land: %s", l.work.Branch, pr.Number,
+		strings.Join(append(lacks.words, lacks.pending...), "; "))
+	switch {
+	case len(lacks.words) > 0:
+		l.stop(queue.TroubleDenied, s.Entry, why)
+	case len(lacks.pending) > 0:
+		l.stop(queue.TroubleStale, s.Entry, why) // it waits in the line, not in flight
+	}
+	return nil
+}
+
+// amiss says how a pull request is not as stated, "" if it is. on is the
+// branch that it stands on in its stack, which may be its base too.
+func (l *landing) amiss(number int64, head, on string, seen queue.PullRequestSeen) string {
 	switch {
 	case seen.Merged:
-		return fmt.Sprintf("pull request %d is merged already", s.PR)
+		return fmt.Sprintf("pull request %d is merged already", number)
 	case !seen.Open:
-		return fmt.Sprintf("pull request %d is closed", s.PR)
-	case seen.Head != s.Head:
-		return fmt.Sprintf("pull request %d is at %.10s and no longer at %.10s", s.PR, seen.Head, s.Head)
-	case seen.Base != l.work.Branch:
-		return fmt.Sprintf("pull request %d is for %s and no longer for %s", s.PR, seen.Base, l.work.Branch)
+		return fmt.Sprintf("pull request %d is closed", number)
+	case seen.Head != head:
+		return fmt.Sprintf("pull request %d is at %.10s and no longer at %.10s", number, seen.Head, head)
+	case seen.Base != l.work.Branch && (on == "" || seen.Base != on):
+		return fmt.Sprintf("pull request %d is for %s and no longer for %s", number, seen.Base, l.work.Branch)
 	case seen.Draft:
-		return fmt.Sprintf("pull request %d is a draft", s.PR)
+		return fmt.Sprintf("pull request %d is a draft", number)
 	default:
 		return ""
 	}
@@ -256,23 +276,34 @@ func (l *landing) announce(ctx context.Context, commit string) error {
 // closeLanded closes pull requests whose commits landed by a push in which
 // the host cannot see a merge, with a link to the commit. Failing at that
 // leaves an open pull request and takes nothing back, so it is only logged.
+//
+// Of a stack the host sees at most that its top was merged.
 func (l *landing) closeLanded(ctx context.Context) {
-	if l.work.Mode != queue.LandExact || l.work.Method == queue.MergeCommit {
+	if l.work.Method == queue.MergeCommit {
 		return
 	}
 	for i, step := range l.end.Landed {
 		s := l.work.Steps[i]
-		if !l.seen[i].Open || l.seen[i].Head != s.Head {
-			continue
+		for j, u := range s.Stack {
+			l.closeOne(ctx, l.under[i][j], u.Head, step.Commit)
 		}
-		body := fmt.Sprintf("Landed on `%s` as %s/%s/%s/commit/%s.", l.work.Branch, l.c.webURL, l.repo.Owner, l.repo.Name, step.Commit)
-		err := l.c.Notice(ctx, l.repo, s.PR, "<!-- signalbox:landed:"+step.Commit+" -->", body)
-		if err == nil {
-			err = l.c.closePull(ctx, l.k, l.repo, s.PR)
+		if l.work.Mode == queue.LandExact {
+			l.closeOne(ctx, l.seen[i], s.Head, step.Commit)
 		}
-		if err != nil {
-			l.c.log.Warn("close a pull request that has landed", "pr", s.PR, "sha", step.Commit, "error", err)
-		}
+	}
+}
+
+func (l *landing) closeOne(ctx context.Context, seen queue.PullRequestSeen, head, commit string) {
+	if !seen.Open || seen.Head != head {
+		return
+	}
+	body := fmt.Sprintf("Landed on `%s` as %s/%s/%s/commit/%s.", l.work.Branch, l.c.webURL, l.repo.Owner, l.repo.Name, commit)
+	err := l.c.Notice(ctx, l.repo, seen.Number, "<!-- signalbox:landed:"+commit+" -->", body)
+	if err == nil {
+		err = l.c.closePull(ctx, l.k, l.repo, seen.Number)
+	}
+	if err != nil {
+		l.c.log.Warn("close a pull request that has landed", "pr", seen.Number, "sha", commit, "error", err)
 	}
 }
 

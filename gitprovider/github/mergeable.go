@@ -26,28 +26,40 @@ func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, number int64
 		return seen, queue.MergeabilitySeen{}, err
 	}
 	m := queue.MergeabilitySeen{PR: number, Head: seen.Head}
-	m.Value, m.Why = hostsWord(pr)
-	if m.Value == queue.MergeabilityUnspecified { // blocked: by what?
-		r, err := c.rulesOf(ctx, k, repo, seen.Base)
-		if err != nil {
-			return seen, queue.MergeabilitySeen{}, err
-		}
-		said, err := c.saidOf(ctx, k, repo, r, number)
-		if err != nil {
-			return seen, queue.MergeabilitySeen{}, err
-		}
-		lacks, err := c.missing(ctx, k, repo, seen.PullRequest, r, said[number], nil)
-		if err != nil {
-			return seen, queue.MergeabilitySeen{}, err
-		}
-		words := append(append(lacks.words, lacks.pending...), r.unjudged()...)
-		m.Value, m.Why = queue.Mergeable, ""
-		if len(words) > 0 {
-			m.Value, m.Why = queue.NotMergeable, strings.Join(words, "; ")
-		}
+	if m.Value, m.Why, err = c.judge(ctx, k, repo, pr, seen.PullRequest, seen.Base); err != nil {
+		return seen, queue.MergeabilitySeen{}, err
 	}
 	m.Why = asSentence(m.Why)
 	return seen, m, nil
+}
+
+// judge says whether a pull request can be merged, as far as its conflicts go
+// by the host's word, and by the rules of the branch where it is to land. The
+// host's word holds for its base only: where that is another branch, and where
+// the host calls it blocked, we look at the rules for ourselves.
+func (c *Client) judge(ctx context.Context, k *conn, repo queue.Repo, pr *github.PullRequest, seen queue.PullRequest, branch string) (queue.Mergeability, string, error) {
+	value, why := hostsWord(pr)
+	blocked := value == queue.MergeabilityUnspecified
+	if !blocked && (value != queue.Mergeable || seen.Base == branch) {
+		return value, why, nil
+	}
+	r, err := c.rulesOf(ctx, k, repo, branch)
+	if err != nil {
+		return value, "", err
+	}
+	said, err := c.saidOf(ctx, k, repo, r, seen.Number)
+	if err != nil {
+		return value, "", err
+	}
+	seen.Base = branch
+	lacks, err := c.missing(ctx, k, repo, seen, r, said[seen.Number], nil)
+	if err != nil {
+		return value, "", err
+	}
+	if words := append(append(lacks.words, lacks.pending...), r.unjudged()...); len(words) > 0 {
+		return queue.NotMergeable, strings.Join(words, "; "), nil
+	}
+	return queue.Mergeable, "", nil
 }
 
 // asSentence makes a sentence, as people are shown it, of the words of an error.

@@ -240,11 +240,33 @@ func (s *Server) basePushed(r *repo, who *account, m moved) {
 		switch {
 		case p.baseRef != m.branch:
 		case m.new == "":
-			s.closePull(p, who)
+			s.baseGone(r, who, p)
 		case m.fresh[p.headSHA]:
 			s.markMerged(p, who, m.new)
 		}
 	}
+}
+
+// baseGone tells what the deletion of its base means for a pull request: where
+// that was the branch of a merged one, it gets that one's base; else it is
+// closed. See "Retargeting" in GitHub's documentation of deleting branches.
+// mu is held.
+func (s *Server) baseGone(r *repo, who *account, p *pull) {
+	var merged *pull
+	for _, other := range r.pulls {
+		if !other.merged.IsZero() && other.headRepo == r && other.headRef == p.baseRef && r.branch(other.baseRef) != "" &&
+			(merged == nil || other.merged.After(merged.merged)) {
+			merged = other
+		}
+	}
+	if merged == nil {
+		s.closePull(p, who)
+		return
+	}
+	changes := object{"base": object{"ref": object{"from": p.baseRef}, "sha": object{"from": p.baseSHA}}}
+	p.baseRef, p.baseSHA, p.updated = merged.baseRef, r.branch(merged.baseRef), s.now()
+	p.repo.rendered = nil
+	s.emitPull("edited", p, who, object{"changes": changes})
 }
 
 // closePull closes a pull request without merging it. mu is held.

@@ -42,7 +42,10 @@ func choose(q question) answer {
 // be ticked again.
 func replyKey(q question) string {
 	place := fmt.Sprintf("%d", q.Comment)
-	if q.Comment == 0 {
+	switch {
+	case q.Label != nil:
+		place = "label"
+	case q.Comment == 0:
 		place = fmt.Sprintf("r%d", q.Review)
 	}
 	return fmt.Sprintf("%s:%s:%d", place, q.Command.Verb, q.asked.Unix())
@@ -57,16 +60,16 @@ func judge(q question) answer {
 		if q.base != nil || len(q.others) > 0 {
 			return answer{ignore: "commands are turned off for this queue"}
 		}
-		return no(noQueueReply(q.pr.Base))
+		return no(q.noQueue())
 	}
 	if q.rightUnknown != "" {
 		return no(noRightsKnownReply(q.rightUnknown))
 	}
-	if need := needs(q.Command); q.right < need {
+	if need := q.needs(); q.right < need {
 		return no(notAllowedReply(q.Command, need))
 	}
 	switch q.Command.Verb {
-	case queue.VerbMerge:
+	case queue.VerbMerge, queue.VerbStack:
 		return merge(q)
 	case queue.VerbCancel:
 		return cancel(q, listening)
@@ -84,10 +87,11 @@ func judge(q question) answer {
 // no refuses with a reason.
 func no(reply string) answer { return answer{reaction: thumbsDown, reply: reply} }
 
-// yes accepts. A review cannot be reacted to, so there a reply says so.
+// yes accepts. A review cannot be reacted to, so there a reply says so. Who
+// sets a label sees in the sticky comment what came of it.
 func yes(q question, spoken string, wishes ...wish) answer {
 	a := answer{wishes: wishes, reaction: thumbsUp}
-	if q.Comment == 0 {
+	if q.Comment == 0 && q.Label == nil {
 		a.reply = spoken
 	}
 	return a
@@ -95,11 +99,12 @@ func yes(q question, spoken string, wishes ...wish) answer {
 
 // needs is the right that a command takes. What is not a command may be asked
 // by anybody, since it only gets an explanation.
-func needs(c queue.Command) gitprovider.Permission {
+func (q question) needs() gitprovider.Permission {
+	c := q.Command
 	switch c.Verb {
-	case queue.VerbMerge:
+	case queue.VerbMerge, queue.VerbStack:
 		if c.Force || c.PriorityGiven && c.Priority == queue.Urgent {
-			return gitprovider.AdminPermission
+			return max(q.privileged, gitprovider.WritePermission)
 		}
 		return gitprovider.WritePermission
 	case queue.VerbCancel, queue.VerbRestart, queue.VerbStatus:
@@ -121,11 +126,20 @@ func (q question) listening() []*standing {
 	return queues
 }
 
-// merge queues the pull request for its base branch.
+// noQueue says why nothing can be queued.
+func (q question) noQueue() string {
+	if q.noStack != "" {
+		return q.noStack
+	}
+	return noQueueReply(q.target)
+}
+
+// merge queues the pull request for the branch that its base is, or leads to:
+// with all that it stands on, or by itself, to wait until that has landed.
 func merge(q question) answer {
 	switch {
 	case q.base == nil:
-		return no(noQueueReply(q.pr.Base))
+		return no(q.noQueue())
 	case !q.base.queue.CommandsEnabled:
 		return answer{ignore: "commands are turned off for this queue"}
 	case q.pr.Merged:
@@ -138,16 +152,32 @@ func merge(q question) answer {
 	if c.PriorityGiven {
 		priority = c.Priority
 	}
-	a := yes(q, queuedReply(to.Branch, q.pr.Head), wish{to.ID, queue.Submitted{
+	f := queue.Submitted{
 		PullRequest: q.pr, ID: q.newID, By: q.By, Via: queue.ViaUser,
 		Priority: priority, PriorityGiven: c.PriorityGiven, NoBatch: c.NoBatch, Force: c.Force, At: q.At,
-	}})
+	}
+	if c.Verb == queue.VerbStack {
+		f.Stack, f.Title = q.stack, c.Title
+	}
+	if why, refused := q.base.window.QueuedAlready(f); refused {
+		return no(refusedReply(why))
+	}
+	a := yes(q, queuedReply(to.Branch, f), wish{to.ID, f})
 	if !to.CommentsEnabled {
 		// Nothing else names the commit. However often it is asked for, one
 		// commit is named once.
-		a.reply, a.key = queuedReply(to.Branch, q.pr.Head), fmt.Sprintf("queued:%d:%s", to.ID, q.pr.Head)
+		a.reply, a.key = queuedReply(to.Branch, f), fmt.Sprintf("queued:%d:%s", to.ID, q.pr.Head)
 	}
 	return a
+}
+
+// number is the pull request under which the one in question is queued: its
+// own or, in a stack, that of the topmost.
+func (s *standing) number(q question) int64 {
+	if s.submitted {
+		return s.entry.Number
+	}
+	return q.PR
 }
 
 // cancel takes the pull request out of every queue it is in. The queue of its
@@ -157,7 +187,7 @@ func cancel(q question, listening []*standing) answer {
 	var wishes []wish
 	for _, s := range listening {
 		active = active || s.entry.Active()
-		wishes = append(wishes, wish{s.queue.ID, queue.CancelRequested{PR: q.PR, By: q.By, Via: queue.ViaUser, At: q.At}})
+		wishes = append(wishes, wish{s.queue.ID, queue.CancelRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
 	}
 	if !active {
 		a := no(nothingToCancelReply())
@@ -174,7 +204,7 @@ func restart(q question, listening []*standing) answer {
 	for _, s := range listening {
 		switch s.entry.State {
 		case queue.Testing, queue.PendingFailure:
-			wishes = append(wishes, wish{s.queue.ID, queue.RestartRequested{PR: q.PR, By: q.By, Via: queue.ViaUser, At: q.At}})
+			wishes = append(wishes, wish{s.queue.ID, queue.RestartRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
 		default:
 			if other == nil || s.entry.Active() {
 				other = &s.entry

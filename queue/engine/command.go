@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,13 @@ func (e *Engine) answer(ctx context.Context, at task, c queue.CommandAsked) erro
 		e.log.Info("command ignored: its author is no person and not on the list of bots", "pr", c.PR, "by", c.By.String())
 		return nil
 	}
+	if c.Label != nil {
+		meant, ok, err := e.meant(ctx, at.repo.ID, c)
+		if err != nil || !ok {
+			return err
+		}
+		c = meant
+	}
 	q, err := e.gather(ctx, at, c)
 	if err != nil {
 		return err
@@ -49,11 +57,18 @@ func (e *Engine) answer(ctx context.Context, at task, c queue.CommandAsked) erro
 type question struct {
 	queue.CommandAsked
 	found bool // the pull request exists
-	pr    queue.PullRequest
-	right gitprovider.Permission
+	// target is the branch on which it would land, stack what it stands on, the
+	// lowest first; noStack says why nothing leads to a queue's branch.
+	target  string
+	stack   []queue.PullRequest
+	noStack string
+	pr      queue.PullRequest
+	right   gitprovider.Permission
+	// privileged is the right that --force and urgent priority take.
+	privileged gitprovider.Permission
 	// rightUnknown says why the host did not tell the author's right; "" when it did.
 	rightUnknown string
-	// base is the queue of the pull request's base branch, nil if there is none.
+	// base is the queue of the target, nil if there is none.
 	base *standing
 	// others are the other queues where it has an active entry: its base
 	// was changed, and that has not been decided on yet.
@@ -65,12 +80,13 @@ type question struct {
 // standing is how the pull request stands in one queue.
 type standing struct {
 	view
-	submitted bool // it has an entry, active or ended
+	submitted bool // it has an entry, active or ended, or is in the stack of one
+	window    *queue.Snapshot
 }
 
 // gather reads what an answer depends on.
 func (e *Engine) gather(ctx context.Context, at task, c queue.CommandAsked) (question, error) {
-	q := question{CommandAsked: c, asked: c.At, newID: queue.EntryID(e.newID())}
+	q := question{CommandAsked: c, asked: c.At, privileged: e.privileged, newID: queue.EntryID(e.newID())}
 	if now := e.clock.Now(); !at.again {
 		// Our own clock, so that wishes that came other ways compare with
 		// this one: the host's is cut to seconds. A repetition keeps to the
@@ -86,7 +102,12 @@ func (e *Engine) gather(ctx context.Context, at task, c queue.CommandAsked) (que
 		}
 		return q, fmt.Errorf("read pull request %d: %w", c.PR, err)
 	}
-	q.found, q.pr = true, seen.PullRequest
+	q.found, q.pr, q.target = true, seen.PullRequest, seen.Base
+	if c.Command.Verb == queue.VerbMerge || c.Command.Verb == queue.VerbStack {
+		if err := e.gatherStack(ctx, at.repo, &q); err != nil {
+			return q, err
+		}
+	}
 	if err := e.gatherQueues(ctx, at.repo, &q); err != nil {
 		return q, err
 	}
@@ -107,12 +128,12 @@ func (e *Engine) gather(ctx context.Context, at task, c queue.CommandAsked) (que
 
 // gatherQueues finds the queues that a command may be about.
 func (e *Engine) gatherQueues(ctx context.Context, repo queue.Repo, q *question) error {
-	base, err := e.store.QueueFor(ctx, repo.ID, q.pr.Base)
+	base, err := e.store.QueueFor(ctx, repo.ID, q.target)
 	if err != nil && !errors.Is(err, queue.ErrNotFound) {
-		return fmt.Errorf("find the queue of %q: %w", q.pr.Base, err)
+		return fmt.Errorf("find the queue of %q: %w", q.target, err)
 	}
 	if err == nil {
-		if q.base, err = e.stands(ctx, repo, base, q.PR); err != nil {
+		if q.base, err = e.stands(ctx, repo, base, q.PR, q.stack...); err != nil {
 			return err
 		}
 	}
@@ -135,10 +156,57 @@ func (e *Engine) gatherQueues(ctx context.Context, repo queue.Repo, q *question)
 	return nil
 }
 
-// stands reads how a pull request stands in a queue; nil if the queue has just
-// been deleted.
-func (e *Engine) stands(ctx context.Context, repo queue.Repo, id queue.ID, pr int64) (*standing, error) {
-	s, err := e.store.Read(ctx, id, pr)
+// mostLayers is the height of the highest stack that is queued.
+const mostLayers = 20
+
+// gatherStack finds what a pull request stands on: the open pull request of its
+// base branch, that of that one's base, and so on, down to a branch that has a
+// queue. Where the base has one there is nothing beneath.
+func (e *Engine) gatherStack(ctx context.Context, repo queue.Repo, q *question) error {
+	for on, branch := q.pr, q.pr.Base; ; branch = on.Base {
+		_, err := e.store.QueueFor(ctx, repo.ID, branch)
+		if err == nil {
+			q.target = branch
+			return nil
+		}
+		if !errors.Is(err, queue.ErrNotFound) {
+			return fmt.Errorf("find the queue of %q: %w", branch, err)
+		}
+		found, err := e.host.From(ctx, repo, branch)
+		if err != nil && gitprovider.KindOf(err) != gitprovider.Gone {
+			return fmt.Errorf("find the pull request of branch %q: %w", branch, err)
+		}
+		switch {
+		case len(found) == 0:
+			if q.noStack = noQueueReply(branch); len(q.stack) > 0 {
+				q.noStack = noQueueBeneathReply(on.Number, branch)
+			}
+		case len(found) > 1:
+			q.noStack = twoBeneathReply(on.Number, branch, found)
+		case len(q.stack) == mostLayers || q.among(found[0].Number):
+			q.noStack = endlessStackReply(mostLayers)
+		default:
+			on = found[0].PullRequest
+			q.stack = append([]queue.PullRequest{on}, q.stack...)
+			continue
+		}
+		return nil
+	}
+}
+
+// among reports whether a pull request is the question's or beneath it.
+func (q *question) among(number int64) bool {
+	return number == q.pr.Number || slices.ContainsFunc(q.stack, func(p queue.PullRequest) bool { return p.Number == number })
+}
+
+// stands reads how a pull request stands in a queue, by itself or in a stack;
+// nil if the queue has just been deleted.
+func (e *Engine) stands(ctx context.Context, repo queue.Repo, id queue.ID, pr int64, beneath ...queue.PullRequest) (*standing, error) {
+	prs := []int64{pr}
+	for _, b := range beneath {
+		prs = append(prs, b.Number)
+	}
+	s, err := e.store.Read(ctx, id, prs...)
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil, nil
 	}
@@ -146,10 +214,14 @@ func (e *Engine) stands(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 		return nil, fmt.Errorf("read queue %d: %w", id, err)
 	}
 	s.Queue.Repo = repo
-	if entry := s.ByPR(pr); entry != nil {
-		return &standing{e.look(s, entry), true}, nil
+	entry := s.ByPR(pr)
+	if stack := s.StackWith(pr); stack != nil && (entry == nil || !entry.Active()) {
+		entry = stack
 	}
-	return &standing{view{queue: s.Queue, links: e.links, now: e.clock.Now()}, false}, nil
+	if entry != nil {
+		return &standing{e.look(s, entry), true, s}, nil
+	}
+	return &standing{view{queue: s.Queue, links: e.links, now: e.clock.Now()}, false, s}, nil
 }
 
 // carryOut does what was chosen: the wishes first, because they are what the

@@ -64,6 +64,20 @@ var stories = []struct {
 	}, wil, merges(queue.Command{}), false},
 	{"the host does not know the person any more", func(s *stage) { s.faults["Permission"] = fault{err: errGone} }, wil, merges(queue.Command{}), false},
 
+	{"a writer queues a stack", stacked, wil, queue.Command{Verb: queue.VerbStack, Title: "Add the signal"}, false},
+	{"a writer queues a stack in a review", stacked, wil, queue.Command{Verb: queue.VerbStack, Priority: 10, PriorityGiven: true}, true},
+	{"a stack of one is a pull request", nil, wil, queue.Command{Verb: queue.VerbStack}, false},
+	{"the upper one is queued by itself, to wait", stacked, wil, merges(queue.Command{}), false},
+	{"a reader may not queue a stack", stacked, rea, queue.Command{Verb: queue.VerbStack}, false},
+	{"a writer may not make a stack urgent", stacked, wil, queue.Command{Verb: queue.VerbStack, Priority: queue.Urgent, PriorityGiven: true}, false},
+	{"the stack leads to no queue", func(s *stage) { stacked(s); s.prs[5].Base = "wip" }, wil, queue.Command{Verb: queue.VerbStack}, false},
+	{"two pull requests come from the branch beneath", func(s *stage) { stacked(s); s.open(8, "main").HeadRef = "change-6" }, wil, queue.Command{Verb: queue.VerbStack}, false},
+	{"the stack goes round in a circle", func(s *stage) { stacked(s); s.prs[5].Base = "change-7" }, wil, queue.Command{Verb: queue.VerbStack}, false},
+	{"one of the stack is queued by itself", func(s *stage) { stacked(s); s.says("wil", 5, 1, merges(queue.Command{})) }, wil, queue.Command{Verb: queue.VerbStack}, false},
+	{"it is queued in a stack already", func(s *stage) { stacked(s); s.says("wil", 9, 1, queue.Command{Verb: queue.VerbStack}) }, wil, merges(queue.Command{}), false},
+	{"the stack that it is in is cancelled", func(s *stage) { stacked(s); s.says("wil", 9, 1, queue.Command{Verb: queue.VerbStack}) }, wil, queue.Command{Verb: queue.VerbCancel}, false},
+	{"the status of the stack that it is in", func(s *stage) { stacked(s); s.says("wil", 9, 1, queue.Command{Verb: queue.VerbStack}) }, wil, queue.Command{Verb: queue.VerbStatus}, false},
+
 	{"a writer cancels it", queued, wil, queue.Command{Verb: queue.VerbCancel}, false},
 	{"a writer cancels it in a review", queued, wil, queue.Command{Verb: queue.VerbCancel}, true},
 	{"a reader may not cancel it", queued, rea, queue.Command{Verb: queue.VerbCancel}, false},
@@ -91,6 +105,17 @@ var stories = []struct {
 func queued(s *stage) {
 	s.ready[7] = queue.NotMergeable
 	s.says("wil", 7, 1, merges(queue.Command{}))
+}
+
+// stacked has pull request 7 stand on 6, that on 5, and 9 on 7.
+func stacked(s *stage) {
+	for _, n := range []int64{5, 6, 9} {
+		s.open(n, "main")
+	}
+	for _, n := range []int64{5, 6, 7, 9} {
+		s.prs[n].HeadRef = fmt.Sprintf("change-%d", n)
+	}
+	s.prs[6].Base, s.prs[7].Base, s.prs[9].Base = "change-5", "change-6", "change-7"
 }
 
 // testing7 has pull request 7 tested.

@@ -1,6 +1,10 @@
 package engine
 
-import "signalbox/queue"
+import (
+	"strings"
+
+	"signalbox/queue"
+)
 
 // endingText is how an ending is told to people.
 type endingText struct {
@@ -64,6 +68,9 @@ var endings = map[queue.EntryState]map[queue.Reason]endingText{
 // its code, and calls the author when the entry failed.
 func ended(e queue.Entry) endingText {
 	if t, ok := endings[e.State][e.Reason]; ok {
+		if e.Stacked() {
+			t.next = strings.ReplaceAll(t.next, "`/merge`", "`/signalbox stack`")
+		}
 		return t
 	}
 	return endingText{what: "of " + quoted(string(e.Reason)), calls: e.State == queue.Failed}

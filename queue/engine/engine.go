@@ -32,6 +32,8 @@ type Config struct {
 	// AllowedBots are the logins whose commands are obeyed although the host
 	// says that they are Apps or bot accounts.
 	AllowedBots []string
+	// Privileged is the right that --force and urgent priority take; 0 = admin.
+	Privileged gitprovider.Permission
 	// NewID makes the id of a new entry; nil = a random UUID.
 	NewID func() string
 	Hooks Hooks
@@ -89,8 +91,10 @@ type Engine struct {
 	poll    time.Duration
 	links   Links
 	bots    map[string]bool // in lower case
-	newID   func() string
-	hooks   Hooks
+	// privileged is Config.Privileged.
+	privileged gitprovider.Permission
+	newID      func() string
+	hooks      Hooks
 
 	routing  bell // unrouted facts may wait
 	deciding bell // a queue may be due
@@ -135,7 +139,7 @@ func New(c Config) (*Engine, error) {
 		clock: c.Clock, log: c.Log,
 		workers: cmp.Or(max(c.Workers, 0), defaultWorkers),
 		poll:    cmp.Or(max(c.Poll, 0), defaultPoll),
-		links:   c.Links, bots: map[string]bool{}, newID: c.NewID, hooks: c.Hooks,
+		links:   c.Links, bots: map[string]bool{}, privileged: cmp.Or(c.Privileged, gitprovider.AdminPermission), newID: c.NewID, hooks: c.Hooks,
 		routing: newBell(), deciding: newBell(), timing: newBell(),
 		failures: map[queue.ID]int{}, repos: map[queue.ID]queue.RepoID{}, shown: map[queue.EntryID]shown{},
 	}

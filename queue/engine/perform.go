@@ -96,6 +96,9 @@ func (e *Engine) refreshPR() deed[queue.RefreshPR] {
 			return e.inQueue(ctx, a.Queue)
 		},
 		do: func(ctx context.Context, at task, a queue.RefreshPR) ([]queue.Fact, error) {
+			if len(a.Stack) > 0 {
+				return e.host.Stack(ctx, at.repo, a.Branch, append(slices.Clone(a.Stack), a.PR))
+			}
 			seen, mergeability, err := e.host.Mergeability(ctx, at.repo, a.PR)
 			if gitprovider.KindOf(err) == gitprovider.Gone {
 				err = cmp.Or(e.present(ctx, at.repo), err)

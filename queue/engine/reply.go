@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
@@ -12,6 +13,8 @@ const commandsText = "- `/merge` or `/signalbox merge`: queue this pull request 
 	"  - `-p <priority>`: urgent, high, medium, low, lowest, or 0 to 255 (0 first; urgent needs admin rights)\n" +
 	"  - `--no-batch`: test it in a group of its own\n" +
 	"  - `--force`: do not wait for reviews and checks of the host (needs admin rights)\n" +
+	"- `/signalbox stack`: queue this pull request together with those it is based on, as one unit\n" +
+	"  - `-t \"<title>\"`: what to call the commit; `-p` and `--no-batch` as above\n" +
 	"- `/cancel` or `/signalbox cancel`: take it out of the queue\n" +
 	"- `/signalbox restart`: test it again\n" +
 	"- `/signalbox status`: where it stands\n" +
@@ -39,11 +42,11 @@ func usageReply(c queue.Command) string {
 func notAllowedReply(c queue.Command, need gitprovider.Permission) string {
 	what := "this"
 	switch {
-	case c.Verb == queue.VerbMerge && c.Force:
+	case c.Force:
 		what = "`--force`"
-	case c.Verb == queue.VerbMerge && need == gitprovider.AdminPermission:
+	case c.PriorityGiven && c.Priority == queue.Urgent:
 		what = "urgent priority"
-	case c.Verb == queue.VerbMerge || c.Verb == queue.VerbCancel || c.Verb == queue.VerbRestart || c.Verb == queue.VerbStatus:
+	case c.Verb == queue.VerbMerge || c.Verb == queue.VerbStack || c.Verb == queue.VerbCancel || c.Verb == queue.VerbRestart || c.Verb == queue.VerbStatus:
 		what = "`" + c.Verb + "`"
 	}
 	return fmt.Sprintf("You need %s access to this repository for %s. Nothing was changed.", permissionName(need), what)
@@ -70,6 +73,29 @@ func noQueueReply(branch string) string {
 	return fmt.Sprintf("There is no merge queue for %s, the base branch of this pull request. Create one for it, or change the base branch.", quoted(branch))
 }
 
+// noQueueBeneathReply says that a stack ends on a branch where nothing lands.
+func noQueueBeneathReply(lowest int64, branch string) string {
+	return fmt.Sprintf("There is no merge queue for %s, the base branch of PR %d, on which this pull request stands. Create one for it, or change the base branch of PR %d.", quoted(branch), lowest, lowest)
+}
+
+// refusedReply passes on why the queue would not take it.
+func refusedReply(a queue.Answer) string { return prose(a.Message) }
+
+// twoBeneathReply says that nobody can know on which pull request another stands.
+func twoBeneathReply(number int64, branch string, found []queue.PullRequestSeen) string {
+	names := make([]string, len(found))
+	for i, pr := range found {
+		names[i] = fmt.Sprintf("PR %d", pr.Number)
+	}
+	return fmt.Sprintf("PR %d is based on %s, and several open pull requests come from that branch: %s. Close all but one of them, then try again.",
+		number, quoted(branch), strings.Join(names, ", "))
+}
+
+// endlessStackReply says that a stack is too high, or has no lowest.
+func endlessStackReply(most int) string {
+	return fmt.Sprintf("The pull requests that this one is based on lead to no branch with a merge queue within %d steps. Change the base branch of the lowest.", most)
+}
+
 // mergedReply answers a submission that comes too late.
 func mergedReply() string { return "This pull request is merged already." }
 
@@ -80,8 +106,16 @@ func closedReply() string {
 
 // queuedReply names the commit that a submission is bound to. It is given
 // where no sticky comment does so.
-func queuedReply(branch, head string) string {
-	return fmt.Sprintf("Queued for %s at commit %s.", quoted(branch), short(head))
+func queuedReply(branch string, f queue.Submitted) string {
+	text := fmt.Sprintf("Queued for %s at commit %s.", quoted(branch), short(f.PullRequest.Head))
+	if len(f.Stack) == 0 {
+		return text
+	}
+	names := make([]string, len(f.Stack))
+	for i, pr := range f.Stack {
+		names[i] = fmt.Sprintf("PR %d at %s", pr.Number, short(pr.Head))
+	}
+	return text + " With it lands its stack: " + strings.Join(names, ", ") + "."
 }
 
 // cancellingReply answers a cancellation that came in a review, which cannot

@@ -261,7 +261,8 @@ func (m *memory) QueuesWith(_ context.Context, repo queue.RepoID, pr int64) ([]q
 	defer m.mu.Unlock()
 	var ids []queue.ID
 	for _, id := range slices.Sorted(maps.Keys(m.queues)) {
-		if e := m.queues[id].s.ByPR(pr); e != nil && e.Active() && m.queues[id].s.Queue.Repo.ID == repo {
+		s := m.queues[id].s
+		if e := s.ByPR(pr); (e != nil && e.Active() || s.StackWith(pr) != nil) && s.Queue.Repo.ID == repo {
 			ids = append(ids, id)
 		}
 	}

@@ -78,7 +78,11 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 // no second telling.
 func (v view) state() string {
 	v.now = v.entry.StateChangedAt // the time of looking is no news
-	return stickyText(v) + noticeText(v) + v.entry.BoundHead
+	text := stickyText(v) + noticeText(v) + v.entry.BoundHead + fmt.Sprint(v.queue.StateLabelsEnabled, v.queue.LabelCommandsEnabled)
+	for _, l := range v.entry.Stack {
+		text += layerText(v, l)
+	}
+	return text
 }
 
 // show writes what is enabled: the notice first, because it is what the author
@@ -107,7 +111,11 @@ func (e *Engine) show(ctx context.Context, v view) error {
 	}
 	if v.queue.CommentsEnabled {
 		try("comment", e.comment(ctx, v))
+		for _, l := range v.entry.Stack {
+			try("comment", e.sticky(ctx, v.queue.Repo, l.Number, layerText(v, l)))
+		}
 	}
+	try("labels", e.label(ctx, v))
 	return errors.Join(later...)
 }
 
@@ -126,11 +134,16 @@ func (e *Engine) comment(ctx context.Context, v view) error {
 			}
 		}
 	}
+	return e.sticky(ctx, repo, pr, stickyText(v))
+}
+
+// sticky makes the one sticky comment of a pull request read so.
+func (e *Engine) sticky(ctx context.Context, repo queue.Repo, pr int64, text string) error {
 	known, err := e.store.Comment(ctx, repo.ID, pr)
 	if err != nil {
 		return fmt.Errorf("read the comment's id: %w", err)
 	}
-	id, err := e.host.Comment(ctx, repo, pr, known, stickyMarker, stickyText(v))
+	id, err := e.host.Comment(ctx, repo, pr, known, stickyMarker, text)
 	if err != nil {
 		return err
 	}

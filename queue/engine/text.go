@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func stickyText(v view) string {
 	line("**Signalbox: %s** · %s", headline(v.entry), link("queue of "+quoted(v.queue.Branch), v.links.Queue(v.queue.Repo, v.queue.Branch)))
 	line("")
 	line("%s", statusText(v))
-	if v.queue.CommandsEnabled && !v.entry.Active() && v.entry.Open && !v.entry.Merged {
+	if v.queue.CommandsEnabled && !v.entry.Active() && v.entry.Open && !v.entry.Merged && !v.entry.Stacked() {
 		line("")
 		line("- [ ] %s Queue this pull request again", Checkbox)
 	}
@@ -48,6 +49,40 @@ func stickyText(v view) string {
 		line("</details>")
 	}
 	return b.String()
+}
+
+// layerText is the sticky comment on a pull request that is in the stack of
+// another: how that stands, and where to read more.
+func layerText(v view, l queue.Layer) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+
+	top := link(fmt.Sprintf("PR %d", v.entry.Number), v.page())
+	line(stickyMarker)
+	line("**Signalbox: in the stack of %s: %s** · %s", top, headline(v.entry), link("queue of "+quoted(v.queue.Branch), v.links.Queue(v.queue.Repo, v.queue.Branch)))
+	line("")
+	switch {
+	case v.entry.Active():
+		line("This pull request is queued as part of a stack, which is tested as a whole and lands as one. Commands here are about the whole stack.")
+		line("")
+		line("- Commit: %s", short(l.BoundHead))
+	case v.entry.State == queue.Merged:
+		line("The stack has landed on %s as %s, and this pull request with it.", quoted(v.queue.Branch), short(v.entry.LandedCommit))
+	default:
+		line("The stack left the queue because %s (`%s`), and this pull request with it.", ended(v.entry).what, v.entry.Reason)
+	}
+	return b.String()
+}
+
+// stackLine names what lands together with a pull request; "" = nothing.
+func stackLine(v view) string {
+	var names []string
+	for _, l := range v.entry.Stack {
+		if !l.Merged {
+			names = append(names, fmt.Sprintf("PR %d at %s", l.Number, short(l.BoundHead)))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // headline is an entry's state in a few words.
@@ -107,6 +142,9 @@ func activeText(v view) string {
 		line("")
 	}
 	line("- Commit: %s", short(v.entry.BoundHead))
+	if stack := stackLine(v); stack != "" {
+		line("- Its stack, which lands with it: %s", stack)
+	}
 	if v.x.Position > 0 {
 		line("- Place in line: %d (at %s)", v.x.Position, clockTime(v.now))
 	}
@@ -197,21 +235,25 @@ func noticeFoot(v view) string {
 	return foot + ". " + link("Details and history", v.page()) + "."
 }
 
-// callees are the people a notice calls: the author, and who submitted it if
-// that was somebody else.
+// callees are the people a notice calls, each once: the authors, and who
+// submitted it if that was somebody else.
 func callees(e queue.Entry) string {
-	author := mention(e.Author.Login, e.Author.Bot)
-	by := mention(e.SubmittedBy.Login, e.SubmittedBy.Bot)
-	switch {
-	case author == "" && by == "":
-		return ""
-	case author == "" || strings.EqualFold(author, by):
-		return by + " "
-	case by == "":
-		return author + " "
-	default:
-		return author + " " + by + " "
+	var called []string
+	call := func(a queue.Actor) {
+		name := mention(a.Login, a.Bot)
+		if name != "" && !slices.ContainsFunc(called, func(other string) bool { return strings.EqualFold(name, other) }) {
+			called = append(called, name)
+		}
 	}
+	call(e.Author)
+	for _, l := range e.Stack {
+		call(l.Author)
+	}
+	call(e.SubmittedBy)
+	if len(called) == 0 {
+		return ""
+	}
+	return strings.Join(called, " ") + " "
 }
 
 // testedIn says in which run an entry was tested, and together with whom: those

@@ -46,6 +46,13 @@ func ahead(v *view) {
 	v.run.Chain = append([]queue.Step{{Entry: "e3", PR: 3}, {Entry: "e5", PR: 5}}, v.run.Chain...)
 }
 
+// stack has pull request 7 stand on 5, which somebody else wrote.
+func stack(v *view) { v.entry.Stack = []queue.Layer{layer5} }
+
+var layer5 = queue.Layer{
+	PullRequest: queue.PullRequest{Number: 5, Author: queue.Actor{Login: "bob", ID: 8}, Open: true, Base: "main", HeadRef: "bob/first"}, BoundHead: "55aa55aa55",
+}
+
 var texts = []struct {
 	name string
 	text string
@@ -90,6 +97,11 @@ var texts = []struct {
 	{"sticky-failed", stickyText(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: test (linux), lint."))},
 	{"sticky-cancelled", stickyText(viewOf(queue.Cancelled, queue.CancelledByUser, "Cancelled by @ada."))},
 	{"sticky-pushed-to", stickyText(with(viewOf(queue.Cancelled, queue.PRPushedTo, "A push changed the head from 1a2b3c4 to 9f8e7d6 after the pull request was queued."), func(v *view) { v.entry.Head = "9f8e7d6c" }))},
+	{"sticky-stack", stickyText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), stack))},
+	{"sticky-in-stack", layerText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), stack), layer5)},
+	{"sticky-in-stack-merged", layerText(with(viewOf(queue.Merged, queue.MergedByQueue, "Landed on main as 4f00ba9."), func(v *view) { stack(v); v.entry.LandedCommit = "4f00ba9c11" }), layer5)},
+	{"sticky-in-stack-failed", layerText(with(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: lint."), stack), layer5)},
+	{"notice-stack", noticeText(with(viewOf(queue.Cancelled, queue.StackMemberChanged, "#5, which is in its stack, was closed."), stack))},
 	{"sticky-commands-off", stickyText(with(viewOf(queue.Failed, queue.MergeConflict, "README.md conflicts with main."), func(v *view) { v.queue.CommandsEnabled = false }))},
 	{"sticky-without-links", stickyText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), func(v *view) { ahead(v); v.links = Links{} }))},
 	{"sticky-hostile", stickyText(with(viewOf(queue.Failed, queue.LandingRefused, hostile), func(v *view) {

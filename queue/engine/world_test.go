@@ -114,6 +114,50 @@ func (w *world) Mergeability(_ context.Context, _ queue.Repo, number int64) (que
 	return queue.PullRequestSeen{PullRequest: *pr, Read: true}, queue.MergeabilitySeen{PR: number, Head: pr.Head, Value: w.ready[number]}, nil
 }
 
+// Stack reads every pull request; which contains which is not looked at here.
+func (w *world) Stack(ctx context.Context, repo queue.Repo, _ string, numbers []int64) ([]queue.Fact, error) {
+	if _, err := w.begin("Stack"); err != nil {
+		return nil, err
+	}
+	var facts []queue.Fact
+	for _, n := range numbers {
+		seen, mergeability, err := w.Mergeability(ctx, repo, n)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, seen, mergeability)
+	}
+	return facts, nil
+}
+
+func (w *world) From(_ context.Context, _ queue.Repo, branch string) ([]queue.PullRequestSeen, error) {
+	if _, err := w.begin("From"); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []queue.PullRequestSeen
+	for _, n := range slices.Sorted(maps.Keys(w.prs)) {
+		if pr := w.prs[n]; pr.HeadRef == branch && pr.Open {
+			found = append(found, queue.PullRequestSeen{PullRequest: *pr, Read: true})
+		}
+	}
+	return found, nil
+}
+
+func (w *world) Labels(_ context.Context, _ queue.Repo, number int64, want, drop []string) error {
+	after, err := w.begin("Labels")
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pr := w.prs[number]
+	pr.Labels = slices.DeleteFunc(slices.Clone(pr.Labels), func(l string) bool { return slices.Contains(drop, l) || slices.Contains(want, l) })
+	pr.Labels = append(pr.Labels, want...)
+	return after
+}
+
 func (w *world) Direct(_ context.Context, _ queue.Repo, number int64, branch string, _ []string) (queue.DirectSeen, error) {
 	if _, err := w.begin("Direct"); err != nil {
 		return queue.DirectSeen{}, err

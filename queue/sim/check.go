@@ -19,6 +19,7 @@ type Checker struct {
 	live      map[queue.RunKind]int64
 	landings  int64
 	landed    int // landings of the host judged so far
+	stacks    int // of them, by whole
 	lastState map[queue.EntryID]queue.EntryState
 	state     queue.State
 	passed    map[string]bool // trees that a run passed with
@@ -37,7 +38,7 @@ func (c *Checker) Watch(w *World) {
 
 func (c *Checker) check(w *World) error {
 	for _, hold := range []func(*World) error{c.shape, c.slots, c.moves, c.pausedMeansPaused, c.green, c.once,
-		c.cancelled, c.formed, c.landingBegins, c.loud} {
+		c.cancelled, c.formed, c.landingBegins, c.loud, c.onePlace, c.whole} {
 		if err := hold(w); err != nil {
 			return fmt.Errorf("%w at %s", err, w.Now.Format("15:04:05"))
 		}

@@ -62,6 +62,11 @@ func (c *Checker) willing(w *World, l *queue.Landing) error {
 		case e.State != queue.TestsPassed && !direct:
 			return fmt.Errorf("#%d is %s", e.Number, e.State)
 		}
+		for _, u := range s.Stack {
+			if at := e.Stack[slices.IndexFunc(e.Stack, func(l queue.Layer) bool { return l.Number == u.PR })]; at.Head != u.Head || !at.Open || at.Draft {
+				return fmt.Errorf("#%d, in the stack of #%d, is no longer what was tested", u.PR, e.Number)
+			}
+		}
 	}
 	return nil
 }
@@ -146,6 +151,48 @@ func (w *World) landedBy(m queue.Move) bool {
 	return slices.ContainsFunc(w.landed, func(l landing) bool {
 		return slices.ContainsFunc(l.steps, func(s queue.Step) bool { return s.Entry == m.Entry && s.Submission == m.Submission })
 	})
+}
+
+// onePlace: a pull request is in the queue once, by itself or in one stack.
+func (c *Checker) onePlace(w *World) error {
+	in := map[int64]int64{}
+	for _, e := range w.state.Entries {
+		if !e.Active() {
+			continue
+		}
+		numbers := []int64{e.Number}
+		for _, l := range e.Stack {
+			numbers = append(numbers, l.Number)
+		}
+		for _, n := range numbers {
+			if other, twice := in[n]; twice {
+				return fmt.Errorf("#%d is in the queue twice, with #%d and with #%d", n, other, e.Number)
+			}
+			in[n] = e.Number
+		}
+	}
+	return nil
+}
+
+// whole: when a stack has landed, every pull request of it is in what landed,
+// and none is left open.
+func (c *Checker) whole(w *World) error {
+	for _, l := range w.landed[c.stacks:] {
+		for i := range l.steps {
+			s := l.land.Steps[slices.IndexFunc(l.land.Steps, func(s queue.StepSpec) bool { return s.Step == l.steps[i] })]
+			for _, u := range s.Stack {
+				p := w.host.pulls[u.PR]
+				switch {
+				case !w.host.contains(s.Head, u.Head):
+					return fmt.Errorf("#%d landed with #%d, whose head it does not contain", s.PR, u.PR)
+				case p.Open || l.land.Method == queue.MergeCommit && !p.Merged:
+					return fmt.Errorf("#%d landed with #%d, which is left as it was", s.PR, u.PR)
+				}
+			}
+		}
+	}
+	c.stacks = len(w.landed)
+	return nil
 }
 
 // heads are the pull requests among commits, with the heads that were merged.

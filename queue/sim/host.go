@@ -217,6 +217,20 @@ func (h *host) mergeability(number int64) queue.MergeabilitySeen {
 	return m
 }
 
+// numbers are those of all pull requests, in order.
+func (h *host) numbers() []int64 { return slices.Sorted(maps.Keys(h.pulls)) }
+
+// beneath is the open pull request on whose branch another is based, nil if
+// that is no branch of one.
+func (h *host) beneath(number int64) *pull {
+	for _, n := range h.numbers() {
+		if p := h.pulls[n]; p.Open && n != number && p.HeadRef == h.pulls[number].Base {
+			return p
+		}
+	}
+	return nil
+}
+
 // touch gives a pull request a new time of change.
 func (p *pull) touch(now time.Time) { p.UpdatedAt = now.Truncate(time.Second) }
 

@@ -81,9 +81,11 @@ func (l *lander) done(s queue.StepSpec, id string) {
 // heads reads the pull requests again: all, before the first merge.
 func (l *lander) heads() {
 	for _, s := range l.a.Steps[len(l.ended.Landed):] {
-		if p := l.w.host.pulls[s.PR]; p.Head != s.Head || !p.Open || p.Draft || p.Base != l.a.Branch {
-			l.differ = append(l.differ, l.w.host.seen(s.PR))
-			l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("#%d has changed.", s.PR))
+		for _, u := range append(slices.Clone(s.Stack), queue.Under{PR: s.PR, Head: s.Head, On: s.On}) {
+			if p := l.w.host.pulls[u.PR]; p.Head != u.Head || !p.Open || p.Draft || p.Base != l.a.Branch && (u.On == "" || p.Base != u.On) {
+				l.differ = append(l.differ, l.w.host.seen(u.PR))
+				l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("#%d has changed.", u.PR))
+			}
 		}
 	}
 }
@@ -91,14 +93,25 @@ func (l *lander) heads() {
 // rules asks the host's rules for all steps before the first merge.
 func (l *lander) rules() {
 	for _, s := range l.a.Steps[len(l.ended.Landed):] {
-		if why, refused := l.w.host.refused[s.PR]; refused {
-			named := s.Entry
-			if l.w.host.unnamed[s.PR] {
-				named = ""
+		for _, pr := range together(s) {
+			if why, refused := l.w.host.refused[pr]; refused {
+				named := s.Entry
+				if l.w.host.unnamed[pr] {
+					named = ""
+				}
+				l.stop(queue.TroubleDenied, named, why)
 			}
-			l.stop(queue.TroubleDenied, named, why)
 		}
 	}
+}
+
+// together are the pull requests that land with a step, its own the last.
+func together(s queue.StepSpec) []int64 {
+	var list []int64
+	for _, u := range s.Stack {
+		list = append(list, u.PR)
+	}
+	return append(list, s.PR)
 }
 
 // steps lands what is left. The host's merges can stop between two, one push can not.
@@ -125,10 +138,16 @@ func (l *lander) steps() {
 		}
 		host.branches[l.a.Branch] = at
 		l.new = append(l.new, s.Step)
-		p := host.pulls[s.PR]
-		p.Open, p.Merged = false, l.a.Mode == queue.LandHost || l.a.Method == queue.MergeCommit // else closed by us
-		p.touch(l.w.Now)
-		l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+		for _, pr := range together(s) {
+			p := host.pulls[pr]
+			merged := l.a.Method == queue.MergeCommit || l.a.Mode == queue.LandHost && pr == s.PR
+			p.Open, p.Merged = false, merged // else closed by us
+			if merged {
+				p.Base = l.a.Branch // so that the host sees it
+			}
+			p.touch(l.w.Now)
+			l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+		}
 		if l.a.Mode == queue.LandHost && l.w.Faults.draw("no answer", 20) > 18 { // nobody knows that it landed
 			l.stop(queue.TroubleTransient, "", "The host does not answer.")
 			return

@@ -9,15 +9,30 @@ import (
 
 // Open opens a pull request with a change, from the present head of main.
 func (w *World) Open(number int64, author string, change map[string]string) error {
+	return w.open(number, author, change, "main", w.main(), w.main())
+}
+
+// OpenOn opens a pull request on top of the branch of another.
+func (w *World) OpenOn(number, below int64, author string, change map[string]string) error {
+	p := w.host.pulls[below]
+	if p == nil {
+		return fmt.Errorf("there is no #%d", below)
+	}
+	return w.open(number, author, change, p.HeadRef, p.from, p.Head)
+}
+
+// open opens a pull request whose branch begins at a commit. from is where the
+// lowest branch of its stack began.
+func (w *World) open(number int64, author string, change map[string]string, base, from, at string) error {
 	if w.host.pulls[number] != nil {
 		return fmt.Errorf("#%d exists", number)
 	}
-	from := w.main()
 	p := &pull{from: from, PullRequest: queue.PullRequest{
 		Number: number, Title: fmt.Sprintf("Change %d", number), Author: queue.Actor{Login: author, ID: int64(len(author))},
-		URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number), Base: "main", Open: true,
+		URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number), Base: base, Open: true,
+		HeadRef: fmt.Sprintf("change-%d", number),
 	}}
-	p.Head = w.host.commit(w.host.commits[from].tree.with(change), number, from)
+	p.Head = w.host.commit(w.host.commits[at].tree.with(change), number, at)
 	p.touch(w.Now)
 	w.host.pulls[number] = p
 	return nil
@@ -39,6 +54,50 @@ func (w *World) change(number int64, how func(*pull)) error {
 func (w *World) Push(number int64, change map[string]string) error {
 	return w.change(number, func(p *pull) {
 		p.Head = w.host.commit(w.host.commits[p.Head].tree.with(change), number, p.Head)
+	})
+}
+
+// DeleteBranch deletes the branch of a pull request. The host closes what is
+// open from it, and what is based on it: that gets the base of the merged pull
+// request instead, if it was one.
+func (w *World) DeleteBranch(number int64) error {
+	gone := w.host.pulls[number]
+	if gone == nil {
+		return fmt.Errorf("there is no #%d", number)
+	}
+	if gone.Open {
+		if err := w.Close(number); err != nil {
+			return err
+		}
+	}
+	for _, n := range w.host.numbers() {
+		p := w.host.pulls[n]
+		switch {
+		case !p.Open || p.Base != gone.HeadRef:
+		case gone.Merged:
+			if err := w.Retarget(n, gone.Base); err != nil {
+				return err
+			}
+		default:
+			if err := w.Close(n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Restack brings what is beneath a pull request into its branch.
+func (w *World) Restack(number int64) error {
+	below := w.host.beneath(number)
+	if below == nil {
+		return nil
+	}
+	return w.change(number, func(p *pull) {
+		of := func(id string) files { return w.host.commits[id].tree }
+		if tree, ok := merge(of(p.from), of(below.Head), of(p.Head)); ok {
+			p.Head = w.host.commit(tree, number, p.Head, below.Head)
+		}
 	})
 }
 
@@ -151,6 +210,7 @@ type Wish struct {
 	Priority *int64
 	NoBatch  bool
 	Force    bool
+	Title    string // of a stack
 }
 
 // Submit asks for a pull request to be merged.
@@ -167,6 +227,20 @@ func (w *World) Submit(number int64, wish Wish) error {
 		f.Priority, f.PriorityGiven = *wish.Priority, true
 	}
 	w.tell(f)
+	return nil
+}
+
+// SubmitStack asks for a pull request to be merged with all that it stands on.
+func (w *World) SubmitStack(number int64, wish Wish) error {
+	if err := w.Submit(number, wish); err != nil {
+		return err
+	}
+	f := w.inbox[len(w.inbox)-1].(queue.Submitted)
+	f.Title = wish.Title
+	for p := w.host.beneath(number); p != nil; p = w.host.beneath(p.Number) {
+		f.Stack = append([]queue.PullRequest{p.PullRequest}, f.Stack...)
+	}
+	w.inbox[len(w.inbox)-1] = f
 	return nil
 }
 

@@ -24,7 +24,7 @@ func (w *World) do(a queue.Action) []queue.Fact {
 	case queue.Land:
 		return w.land(a)
 	case queue.RefreshPR:
-		facts := w.read(a.PR)
+		facts := w.readStack(a.Stack, a.PR)
 		if a.Direct {
 			facts = append(facts, w.direct(a.PR))
 		}
@@ -55,6 +55,21 @@ func (w *World) do(a queue.Action) []queue.Fact {
 
 func (w *World) read(pr int64) []queue.Fact {
 	return []queue.Fact{w.host.seen(pr), w.host.mergeability(pr)}
+}
+
+// readStack reads pull requests of which each must contain the one before.
+func (w *World) readStack(beneath []int64, top int64) []queue.Fact {
+	var facts []queue.Fact
+	var below queue.PullRequest
+	for _, pr := range append(slices.Clone(beneath), top) {
+		p, m := w.host.pulls[pr], w.host.mergeability(pr)
+		if below.Head != "" && !w.host.contains(p.Head, below.Head) {
+			m.Value = queue.NotMergeable
+			m.Why = fmt.Sprintf("Its branch does not contain the newest commits of pull request %d, on which it stands; bring it up to date.", below.Number)
+		}
+		facts, below = append(facts, w.host.seen(pr), m), p.PullRequest
+	}
+	return facts
 }
 
 // reports are what CI has said about a commit.

@@ -70,13 +70,26 @@ func (p *people) actions() map[string]func(*rapid.T) {
 			p.must(t, w.Submit(p.open, wish))
 			p.targets(t, p.open)
 		},
+		"open on top": p.alive(func(t *rapid.T, n int64) error {
+			p.open++
+			p.must(t, w.OpenOn(p.open, n, "alice", p.change(t, p.open)))
+			return w.SubmitStack(p.open, anyWish(t))
+		}),
+		"stack":   p.alive(func(t *rapid.T, n int64) error { return w.SubmitStack(n, anyWish(t)) }),
+		"restack": p.alive(func(_ *rapid.T, n int64) error { return w.Restack(n) }),
+		"delete branch": p.on(func(t *rapid.T, n int64) error {
+			if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
+				return nil
+			}
+			return w.DeleteBranch(n)
+		}),
 		"submit":  p.on(func(t *rapid.T, n int64) error { return w.Submit(n, anyWish(t)) }),
 		"cancel":  p.on(func(_ *rapid.T, n int64) error { w.Cancel(n, "bob"); return nil }),
 		"restart": p.on(func(_ *rapid.T, n int64) error { w.Restart(n, "bob"); return nil }),
 		"close":   p.alive(func(_ *rapid.T, n int64) error { return w.Close(n) }),
 		"reopen": p.on(func(_ *rapid.T, n int64) error {
-			if w.host.pulls[n].Merged {
-				return nil
+			if w.host.pulls[n].Merged || heads(w.host.ancestry(w.main()))[n] != "" {
+				return nil // it has landed; whoever opens it again asks for it twice
 			}
 			return w.Reopen(n)
 		}),
@@ -99,7 +112,10 @@ func (p *people) actions() map[string]func(*rapid.T) {
 				return nil
 			}
 			after, merges := w.host.land(n, pull.Head, w.host.branches["main"])
-			if rapid.IntRange(0, 3).Draw(t, "really") > 0 || pull.Base != "main" || !merges || w.Judge(after, "ci") != "success" {
+			if pull.Base != "main" {
+				return nil
+			}
+			if rapid.IntRange(0, 3).Draw(t, "really") > 0 || !merges || w.Judge(after, "ci") != "success" {
 				return nil // who breaks main by hand breaks the promise, not the queue
 			}
 			return w.MergeByHand(n)
@@ -262,7 +278,8 @@ func (p *people) calm(t *rapid.T) {
 	w.Auto = true
 	for n := int64(1); n <= p.open; n++ {
 		pr := w.host.pulls[n]
-		if pr.Open && (pr.Draft || pr.Base != "main" || w.host.blocked[n] || w.newest[pr.Head] == 0) {
+		alone := w.Entry(n) == nil || !w.Entry(n).Stacked()
+		if pr.Open && (pr.Draft || w.host.blocked[n] || alone && (pr.Base != "main" && w.host.beneath(n) == nil || w.newest[pr.Head] == 0)) {
 			p.must(t, w.Close(n))
 		}
 	}
@@ -277,7 +294,9 @@ func (p *people) calm(t *rapid.T) {
 			w.Set(queue.Change{State: &running})
 		}
 		for n := int64(1); n <= p.open; n++ { // a conflict that arose meanwhile
-			if e := w.Entry(n); e != nil && e.State == queue.NotReady && e.Mergeability == queue.NotMergeable && w.host.pulls[n].Open {
+			if e := w.Entry(n); e != nil && e.State == queue.NotReady && e.Onto() != "main" && w.host.pulls[n].Open {
+				p.must(t, w.Close(n)) // what it stands on has gone
+			} else if e != nil && e.State == queue.NotReady && e.Mergeability == queue.NotMergeable && w.host.pulls[n].Open {
 				p.must(t, w.Close(n))
 			}
 		}

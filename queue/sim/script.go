@@ -15,6 +15,10 @@ import (
 // tells one story, and it must come out the same in both.
 type Town interface {
 	Open(number int64, author string, change map[string]string) error
+	// OpenOn opens a pull request on top of the branch of another.
+	OpenOn(number, below int64, author string, change map[string]string) error
+	// DeleteBranch deletes the branch of a pull request.
+	DeleteBranch(number int64) error
 	Push(number int64, change map[string]string) error
 	Close(number int64) error
 	Reopen(number int64) error
@@ -28,6 +32,8 @@ type Town interface {
 	Refuse(number int64, why string) error
 
 	Merge(number int64, by string, wish Wish) error
+	// Stack asks for a pull request with all that it stands on.
+	Stack(number int64, by string, wish Wish) error
 	// Targets uploads the impacted targets of a pull request's head; the one
 	// name "ALL" stands for everything.
 	Targets(number int64, names []string) error
@@ -144,6 +150,12 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 	"pr": func(p *Player, a []string) (string, error) {
 		return "", p.town.Open(number(a, 0), a[1], change(a[2:]))
 	},
+	// pr-on 2 1 alice a.txt=1: alice opens #2 on top of the branch of #1
+	"pr-on": func(p *Player, a []string) (string, error) {
+		return "", p.town.OpenOn(number(a, 0), number(a, 1), a[2], change(a[3:]))
+	},
+	// delete-branch 1: somebody deletes the branch of #1
+	"delete-branch": func(p *Player, a []string) (string, error) { return "", p.town.DeleteBranch(number(a, 0)) },
 	// push 1 a.txt=2: the author pushes to #1
 	"push": func(p *Player, a []string) (string, error) { return "", p.town.Push(number(a, 0), change(a[1:])) },
 	// push-main a.txt=2: somebody pushes straight to main
@@ -162,7 +174,9 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 		return "", p.town.Refuse(number(a, 0), strings.Join(a[1:], " "))
 	},
 	// merge 1 2 -p urgent: somebody comments /merge on #1 and #2
-	"merge": (*Player).merge,
+	"merge": func(p *Player, a []string) (string, error) { return p.merge(a, Town.Merge) },
+	// stack 3 -p high: somebody comments /signalbox stack on #3
+	"stack": func(p *Player, a []string) (string, error) { return p.merge(a, Town.Stack) },
 	"cancel": func(p *Player, a []string) (string, error) {
 		return "", p.town.CancelPR(number(a, 0), "alice")
 	},
@@ -195,7 +209,7 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 	"explain": (*Player).explain,
 }
 
-func (p *Player) merge(args []string) (string, error) {
+func (p *Player) merge(args []string, ask func(Town, int64, string, Wish) error) (string, error) {
 	var wish Wish
 	var numbers []int64
 	for i := 0; i < len(args); i++ {
@@ -211,12 +225,15 @@ func (p *Player) merge(args []string) (string, error) {
 			wish.NoBatch = true
 		case "--force":
 			wish.Force = true
+		case "-t":
+			i++
+			wish.Title = strings.ReplaceAll(args[i], "_", " ")
 		default:
 			numbers = append(numbers, number(args, i))
 		}
 	}
 	for _, n := range numbers {
-		if err := p.town.Merge(n, "alice", wish); err != nil {
+		if err := ask(p.town, n, "alice", wish); err != nil {
 			return "", err
 		}
 	}

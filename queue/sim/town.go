@@ -20,6 +20,9 @@ func (w *World) PushMain(change map[string]string) error {
 // Merge submits a pull request, as its comment does.
 func (w *World) Merge(number int64, _ string, wish Wish) error { return w.Submit(number, wish) }
 
+// Stack submits a stack, as its comment does.
+func (w *World) Stack(number int64, _ string, wish Wish) error { return w.SubmitStack(number, wish) }
+
 // Targets uploads impacted targets.
 func (w *World) Targets(number int64, names []string) error {
 	p := w.host.pulls[number]
