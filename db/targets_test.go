@@ -178,7 +178,7 @@ func TestTheDecisionThatSwitchesModesHasTheTargets(t *testing.T) {
 		t.Errorf("single mode: %v", s.Targets)
 	}
 	mode := queue.Parallel
-	s, _ := w.window(epoch, queue.ChangeRequested{Change: queue.Change{Mode: &mode}})
+	s, _ := w.window(epoch, queue.ChangeRequested{Change: queue.Change{Mode: &mode}, At: epoch})
 	if e := s.ByPR(1); e == nil || e.Targets == 0 || len(s.Targets) != 1 {
 		t.Errorf("when it is switched: %+v, %v", e, s.Targets)
 	}

@@ -202,7 +202,7 @@ func TestAWindowHoldsThoseThatAreReady(t *testing.T) {
 	w.store(func(p *queue.Plan) { p.Queue.State = queue.Paused })
 	check("paused", nil)
 	running := queue.Running
-	check("paused until now", []int64{1, 6, 7}, queue.ChangeRequested{Change: queue.Change{State: &running}})
+	check("paused until now", []int64{1, 6, 7}, queue.ChangeRequested{Change: queue.Change{State: &running}, At: epoch})
 	w.store(func(p *queue.Plan) { p.Queue.State, p.Queue.Mode = queue.Running, queue.Parallel })
 	check("in parallel mode, where targets must be known", []int64{7})
 	w.store(func(p *queue.Plan) {
