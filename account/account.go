@@ -57,6 +57,8 @@ type Connection struct {
 	// RulesChanged: rules of the whole account changed, so every queue on one
 	// of its repositories looks again.
 	RulesChanged bool `json:",omitempty"`
+	// Permitted says that what the App may do there has changed.
+	Permitted bool `json:",omitempty"`
 }
 
 // Scope is what a token may do; each includes those before it.

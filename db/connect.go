@@ -66,7 +66,7 @@ func (db *DB) connect(ctx context.Context, tx *sqlx.Tx, c account.Connection) er
 		return w.deleted(ctx)
 	}
 	if c.RulesChanged { // it says nothing about the installation itself
-		return w.tell(ctx, queue.RulesChanged{}, `SELECT id FROM repositories WHERE host = $1 AND installation = $2`, w.host, w.id)
+		return w.tell(ctx, queue.RulesChanged{}, reposOfInstallation, w.host, w.id)
 	}
 	was, err := w.installation(ctx, c.Installation)
 	if err != nil {
@@ -88,10 +88,15 @@ func (db *DB) connect(ctx context.Context, tx *sqlx.Tx, c account.Connection) er
 		}
 	}
 	if c.Installation.Suspended && !was {
-		return w.gone(ctx, "The App's installation was suspended.", `SELECT id FROM repositories WHERE host = $1 AND installation = $2`, w.host, w.id)
+		return w.tell(ctx, queue.RepositoryGone{Message: "The App's installation was suspended."}, reposOfInstallation, w.host, w.id)
+	}
+	if was && !c.Installation.Suspended || c.Permitted {
+		return w.tell(ctx, queue.PreflightWanted{}, reposOfInstallation, w.host, w.id)
 	}
 	return nil
 }
+
+const reposOfInstallation = `SELECT id FROM repositories WHERE host = $1 AND installation = $2`
 
 // installation makes or updates the installation's row. It returns whether it
 // was suspended before.
@@ -133,17 +138,18 @@ func (w *connecting) installation(ctx context.Context, i account.Installation) (
 
 // knownRepo is what a repository's row says that matters here.
 type knownRepo struct {
-	ID     int64  `json:"id"`
-	OrgID  int64  `json:"org_id"`
-	HostID int64  `json:"host_id"`
-	Owner  string `json:"owner"`
-	Name   string `json:"name"`
+	ID           int64  `json:"id"`
+	OrgID        int64  `json:"org_id"`
+	HostID       int64  `json:"host_id"`
+	Owner        string `json:"owner"`
+	Name         string `json:"name"`
+	Installation int64  `json:"installation"`
 }
 
 func (w *connecting) find(ctx context.Context, where string, args ...any) (*knownRepo, error) {
 	var rows []knownRepo
 	if err := w.tx.SelectContext(ctx, &rows, `
-		SELECT id, org_id, COALESCE(host_id, 0) AS host_id, owner, name FROM repositories WHERE `+where, args...); err != nil {
+		SELECT id, org_id, COALESCE(host_id, 0) AS host_id, owner, name, COALESCE(installation, 0) AS installation FROM repositories WHERE `+where, args...); err != nil {
 		return nil, fmt.Errorf("find repository: %w", err)
 	}
 	if len(rows) == 0 {
@@ -217,7 +223,10 @@ func (w *connecting) update(ctx context.Context, known *knownRepo, hostID int64,
 		WHERE id = $1`, known.ID, owner, name, hostID, branch, install, w.id, w.org); err != nil {
 		return fmt.Errorf("update repository: %w", err)
 	}
-	return nil
+	if !install || known.Installation == w.id {
+		return nil
+	}
+	return w.tell(ctx, queue.PreflightWanted{}, `SELECT id FROM repositories WHERE id = $1`, known.ID)
 }
 
 // remember keeps the name that a repository has had.
@@ -290,13 +299,13 @@ func (w *connecting) lost(ctx context.Context, repos []account.Repository, liste
 	for i, r := range repos {
 		ids[i] = r.HostID
 	}
-	return w.gone(ctx, "The App is no longer installed on the repository.", `
+	return w.tell(ctx, queue.RepositoryGone{Message: "The App is no longer installed on the repository."}, `
 		UPDATE repositories SET installation = NULL
 		WHERE host = $1 AND installation = $2 AND (host_id = ANY($3)) = $4 RETURNING id`, w.host, w.id, pq.Array(ids), listed)
 }
 
 func (w *connecting) deleted(ctx context.Context) error {
-	if err := w.gone(ctx, "The App was uninstalled.", `
+	if err := w.tell(ctx, queue.RepositoryGone{Message: "The App was uninstalled."}, `
 		UPDATE repositories SET installation = NULL WHERE host = $1 AND installation = $2 RETURNING id`, w.host, w.id); err != nil {
 		return err
 	}
@@ -304,12 +313,6 @@ func (w *connecting) deleted(ctx context.Context) error {
 		return fmt.Errorf("delete installation: %w", err)
 	}
 	return nil
-}
-
-// gone tells the queues of the repositories that a statement returns that
-// there is nothing more to do.
-func (w *connecting) gone(ctx context.Context, message, statement string, args ...any) error {
-	return w.tell(ctx, queue.RepositoryGone{Message: message}, statement, args...)
 }
 
 // tell tells something to the queues of the repositories that a statement

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,7 +244,7 @@ func TestQueuesHearThatTheirRepositoryLeft(t *testing.T) {
 			w.must(w.Connect(t.Context(), account.Connection{Installation: installation, Added: []account.Repository{app}}))
 			w.connect(tt.connection)
 			w.must(w.Route(t.Context(), epoch))
-			got := w.taken()[w.queue.ID]
+			got := slices.DeleteFunc(w.taken()[w.queue.ID], func(kind string) bool { return kind == queue.PreflightWanted{}.Kind() })
 			want := 0
 			if tt.gone {
 				want = 1
@@ -275,6 +276,45 @@ func TestQueuesHearThatTheirRepositoryLeft(t *testing.T) {
 	w.must(err)
 	if repo.Installation != 5 {
 		t.Errorf("after the suspension the installation is %d", repo.Installation)
+	}
+}
+
+// A new queue's set-up is looked at, and so is that of each queue of a
+// repository for which the App is installed, allowed more, or back from a
+// suspension. Being told the same again is no reason.
+func TestTheSetUpIsLookedAtWhenTheInstallationChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	app := repository("acme", "app", hostID)
+	installation := connection("acme", 5).Installation
+	suspended := installation
+	suspended.Suspended = true
+	for _, c := range []struct {
+		what       string
+		connection account.Connection
+		want       string
+	}{
+		{"the same again", connection("acme", 5, app), ""},
+		{"other permissions", account.Connection{Installation: installation, Permitted: true}, "preflight_wanted"},
+		{"suspended", account.Connection{Installation: suspended}, "repository_gone"},
+		{"lifted", account.Connection{Installation: installation}, "preflight_wanted"},
+		{"removed", account.Connection{Installation: installation, Removed: []account.Repository{app}}, "repository_gone"},
+		{"added", connection("acme", 5, app), "preflight_wanted"},
+		{"another installation", connection("acme", 6, app), "preflight_wanted"},
+	} {
+		w.connect(c.connection)
+		w.must(w.Route(t.Context(), epoch))
+		if got := strings.Join(slices.Compact(w.taken()[w.queue.ID]), " "); got != c.want {
+			t.Errorf("%s: the queue hears %q, want %q", c.what, got, c.want)
+		}
+	}
+	q, err := w.CreateQueue(t.Context(), w.org.ID, host, "acme", "app", "next", queue.DefaultSettings(), epoch)
+	w.must(err)
+	if !q.Preflight.Due.Equal(epoch) {
+		t.Errorf("the new queue's preflight is %+v", q.Preflight)
+	}
+	if wake, err := w.NextWake(t.Context()); err != nil || !wake.Equal(epoch) {
+		t.Errorf("the new queue wakes the engine at %s (%v)", wake, err)
 	}
 }
 

@@ -65,7 +65,17 @@ func (w *world) newQueue(branch string) queue.Queue {
 	w.t.Helper()
 	q, err := w.CreateQueue(w.t.Context(), w.org.ID, host, "acme", "app", branch, queue.DefaultSettings(), epoch)
 	w.must(err)
+	w.quiet()
+	q.Preflight = queue.Preflight{}
 	return q
+}
+
+// quiet makes the new queues ones whose set-up nobody wants to look at, so that
+// they are due when a test makes them so.
+func (w *world) quiet() {
+	w.t.Helper()
+	_, err := w.SQL().ExecContext(w.t.Context(), `UPDATE queues SET wake_at = NULL, preflight = '{}' WHERE preflight ? 'due'`)
+	w.must(err)
 }
 
 // update makes one decision on whatever is due.

@@ -69,6 +69,8 @@ type queueRow struct {
 	HeldUntil  stamp                       `json:"held_until"`
 	Turn       int64                       `json:"turn"` // read only: it comes from a sequence
 
+	Preflight document[queue.Preflight] `json:"preflight"`
+
 	RepositoryID int64 `json:"repository_id"`
 	repoColumns
 }
@@ -107,7 +109,7 @@ const selectQueue = `
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
-		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn,` + selectRepo + `
+		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
 func rowOfQueue(q *queue.Queue) queueRow {
@@ -132,6 +134,7 @@ func rowOfQueue(q *queue.Queue) queueRow {
 		Landed: document[[]queue.Landed]{append([]queue.Landed{}, q.Landed...)}, Landing: document[*queue.Landing]{q.Landing},
 		Runs: q.Runs, Groups: q.Groups, Landings: q.Landings,
 		ResyncDue: stamp(q.ResyncDue), ResyncRuns: q.ResyncRuns, CreatedAt: stamp(q.CreatedAt),
+		Preflight:    document[queue.Preflight]{q.Preflight},
 		RepositoryID: int64(q.Repo.ID),
 	}
 }
@@ -147,6 +150,7 @@ func (r queueRow) queue() queue.Queue {
 		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected, Stamp: r.Stamp,
 		Runs: r.Runs, Groups: r.Groups, Landings: r.Landings,
 		ResyncDue: time.Time(r.ResyncDue), ResyncRuns: r.ResyncRuns, CreatedAt: time.Time(r.CreatedAt), Turn: r.Turn,
+		Preflight: r.Preflight.v,
 	}
 }
 
@@ -196,7 +200,7 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, p *queue.Plan) error {
 			line = n.line, parts = n.parts, landed = n.landed, landing = n.landing,
 			bisections = n.bisections, bisected = n.bisected, stamp = n.stamp,
 			runs = n.runs, groups = n.groups, landings = n.landings,
-			resync_due = n.resync_due, resync_runs = n.resync_runs,
+			resync_due = n.resync_due, resync_runs = n.resync_runs, preflight = n.preflight,
 			wake_at = n.wake_at, held_until = NULL, turn = nextval('queue_turns')
 		FROM json_populate_recordset(NULL::queues, $1) n
 		WHERE q.id = n.id`, text)

@@ -184,6 +184,7 @@ func TestIllegalRowsAreRefused(t *testing.T) {
 	s.Concurrency, s.PendingFailureDepth, s.BatchingMinSize = queue.MaxNumber, queue.MaxNumber, queue.MaxNumber
 	_, err := w.CreateQueue(t.Context(), w.org.ID, host, "acme", "app", "largest", s, epoch)
 	w.must(err)
+	w.quiet()
 
 	e, g := entry(1), queue.GroupID(1)
 	plans := map[string]func(p *queue.Plan){

@@ -57,6 +57,10 @@ type Reader interface {
 	// Permission reads what a person may do on the repository, by the user
 	// id if the actor has one: a login that has changed hands has no rights.
 	Permission(ctx context.Context, repo queue.Repo, who queue.Actor) (Permission, error)
+	// Preflight looks at a queue's set-up on the host: at all that would make
+	// trouble for every pull request. What it may not read is a finding, and
+	// so is an App that is not installed.
+	Preflight(ctx context.Context, repo queue.Repo, work queue.RunPreflight) (queue.PreflightSeen, error)
 	// Find looks a repository up by name and fills in HostID and
 	// Installation. Gone: no such repository, or the App is not installed on it.
 	Find(ctx context.Context, host, owner, name string) (queue.Repo, error)

@@ -32,6 +32,11 @@ func (d *decision) apply(r Received) {
 		d.doubt(func(e *Entry) bool { return e.Number == f.PR || e.layer(f.PR) >= 0 })
 	case RulesChanged:
 		d.doubt(func(*Entry) bool { return true })
+		d.wantPreflight(d.now.Add(preflightPause))
+	case PreflightWanted:
+		d.wantPreflight(d.now)
+	case PreflightSeen:
+		d.preflightSeen(f)
 	case RefreshEnded:
 		d.refreshEnded(f)
 	case RepositoryGone:
@@ -260,6 +265,9 @@ func (d *decision) runBuilt(f RunBuilt) {
 	r.Required, r.RequiredSource, r.DraftPR = f.Required, f.RequiredSource, f.DraftPR
 	r.StartedAt, r.Deadline = d.now, d.now.Add(minutes(d.s.Queue.TestingTimeoutMinutes))
 	r.NotBuilt = nil
+	if f.DraftPR != 0 {
+		d.noDrafts(false)
+	}
 }
 
 // runNotBuilt keeps the end of a build for the verdicts. One that was stopped

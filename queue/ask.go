@@ -8,6 +8,7 @@ import (
 // ask asks the host for what is doubted or not known, never twice at once: the
 // time of asking is kept, and only an answer or a deadline ends it.
 func (d *decision) ask() {
+	d.askPreflight()
 	d.askTarget()
 	for _, e := range d.sorted((*Entry).Active) {
 		d.askPullRequest(e)

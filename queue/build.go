@@ -239,6 +239,7 @@ func (d *decision) notBuilt(g *Group, r *Run, f RunNotBuilt) {
 	case TroubleNoRequired:
 		d.fault(g, r, f, NoRequiredStatuses)
 	case TroubleDraft:
+		d.noDrafts(true)
 		d.fault(g, r, f, DraftPRsNotAllowed)
 	default:
 		d.fault(g, r, f, TestBranchRefused)

@@ -37,6 +37,8 @@ type Queue struct {
 	// Turn is the store's own: it grows with every decision that is saved, so
 	// that of two readings with the same turn nothing in between has changed.
 	Turn int64
+
+	Preflight Preflight // what is known of its set-up on the host
 }
 
 // Target is what we know of the head of the queue's branch.

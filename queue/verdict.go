@@ -144,6 +144,7 @@ func (d *decision) overdue(g *Group, r *Run, waiting []string) bool {
 		return true
 	}
 	if never, since := r.neverReported(); len(never) > 0 && d.due(since.Add(neverStartedAfter)) {
+		d.silent(never)
 		d.fail(g, r, ChecksNeverStarted, fmt.Sprintf("No report arrived for %s on the test branch %s. Most likely no workflow runs on pushes to it: this is the set-up's fault, not the pull request's.", strings.Join(never, ", "), r.Branch))
 		return true
 	}
@@ -191,6 +192,7 @@ func (d *decision) interrupt(g *Group, r *Run, names []string) {
 // pass records a passed run. The verdict is final: later reports change nothing.
 func (d *decision) pass(g *Group, r *Run) {
 	r.State, r.EndedAt = RunPassed, d.now
+	d.silent(nil)
 	if g.Part != nil { // what passes in a bisection is given back, not passed
 		return
 	}

@@ -118,6 +118,9 @@ func (d *decision) changeRequested(f ChangeRequested) Answer {
 		return Answer{RefusedSwitching, fmt.Sprintf("The queue is switching to %s mode. It can be paused and resumed, but not drained or switched again, until the groups that are in it have left.", q.WantedMode)}
 	}
 	q.Settings = q.Settings.With(c)
+	if c.changesSetUp() {
+		d.wantPreflight(d.now)
+	}
 	if c.Mode != nil && !switching && *c.Mode != q.Mode {
 		q.WantedMode = *c.Mode
 		if q.State != Paused {

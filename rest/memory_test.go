@@ -103,8 +103,10 @@ func (m *memory) CreateQueue(_ context.Context, org int64, host, owner, name, br
 	q := queue.Queue{
 		ID: id, Key: fmt.Sprintf("00000000-0000-4000-8000-%012d", id), Repo: r.Repo,
 		Branch: branch, State: queue.Running, Settings: settings, CreatedAt: now,
+		Preflight: queue.Preflight{Due: now},
 	}
 	m.queues = append(m.queues, &memoryQueue{Snapshot: queue.NewSnapshot(q), org: org})
+	m.decide(m.queues[len(m.queues)-1].Snapshot, nil, m.now())
 	return q, nil
 }
 

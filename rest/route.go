@@ -55,6 +55,8 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/deleteQueue", scope: account.Admin, handle: a.deleteQueue},
 		{method: http.MethodPost, path: "/v1/getQueue", scope: account.Read, handle: a.getQueue},
 		{method: http.MethodPost, path: "/v1/updateQueue", scope: account.Admin, handle: a.updateQueue},
+		{method: http.MethodPost, path: "/v1/getPreflight", scope: account.Read, handle: a.getPreflight},
+		{method: http.MethodPost, path: "/v1/runPreflight", scope: account.Submit, handle: a.runPreflight},
 
 		{method: http.MethodPost, path: "/v1/submitPullRequest", scope: account.Submit, handle: a.submitPullRequest},
 		{method: http.MethodPost, path: "/v1/cancelPullRequest", scope: account.Submit, handle: a.cancelPullRequest},

@@ -319,6 +319,11 @@ func (w *world) perform(action queue.Action) {
 		pr := w.host.pulls[a.PR]
 		w.learn(a.Queue, queue.PullRequestSeen{PullRequest: pr, Read: true},
 			queue.MergeabilitySeen{PR: a.PR, Head: pr.Head, Value: w.host.mergeable[a.PR], Why: "A review is missing."})
+	case queue.RunPreflight:
+		w.learn(a.Queue, queue.PreflightSeen{At: w.clock.now(), NoExact: "The App is not exempt.", Findings: []queue.Finding{
+			{Check: "branch", Level: queue.LevelOK, Message: "The branch " + a.Branch + " is there."},
+			{Check: "required_statuses", Level: queue.LevelProblem, Message: "No status is required.", Action: "Name some."},
+		}})
 	case queue.BuildRuns:
 		for _, r := range a.Runs {
 			w.learn(a.Queue, w.built(a, r))

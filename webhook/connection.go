@@ -24,6 +24,7 @@ func (tr translator) installation(e *github.InstallationEvent) translation {
 	case "unsuspend":
 		c.Installation.Suspended = false
 	case "new_permissions_accepted":
+		c.Permitted = true
 	default:
 		return translation{}
 	}

@@ -77,15 +77,18 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 			return s, err
 		}
 	}
+	hook := "" // where webhooks should go is known only if somebody said how we are reached
 	if s.cfg.baseURL == "" {
 		s.cfg.baseURL = "http://" + s.main.address()
+	} else {
+		hook = s.cfg.baseURL + "/webhook"
 	}
 	limits := github.Limits{}
 	if cfg.unlimited {
 		limits = github.Unlimited
 	}
 	s.host, err = github.New(github.Config{
-		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host,
+		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host, WebhookURL: hook,
 		CommitBody: cfg.commitBody, CommitterName: cfg.committer, CommitterEmail: cfg.committerMail, SigningKey: cfg.signingKey, MirrorSize: cfg.mirrorSize,
 		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, OnBudget: s.metrics.left, Log: cfg.log, Now: s.clock.Now, After: s.clock.After,
 	})

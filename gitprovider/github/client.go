@@ -37,6 +37,9 @@ type Config struct {
 	// Host is what repositories call this host in queue.Repo.Host and in the
 	// API. Derived from WebURL if empty.
 	Host string
+	// WebhookURL is where the App's webhooks should go; a preflight compares
+	// it. Not compared if empty.
+	WebhookURL string
 	// DataDir is where mirrors are kept, in a folder "mirrors". Each copy of
 	// the program has its own.
 	DataDir string

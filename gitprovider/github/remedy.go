@@ -77,7 +77,7 @@ func (l *landing) mergeRemedy(ctx context.Context, outcome error) string {
 			return "allow the method " + methodNames[l.work.Method] + " in the repository's settings under General, or set another mergeMethod for this queue"
 		}
 	}
-	if l.rules.strict {
+	if l.rules.strict() {
 		return "the rules want a pull request to be up to date before it merges, which a queue does for it: turn that off for " + l.work.Branch + ", or make the App exempt from the rule"
 	}
 	return "meet the rules of " + l.work.Branch + ", or make the App exempt from them"

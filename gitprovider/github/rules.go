@@ -3,6 +3,7 @@ package github
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,16 +21,40 @@ type rules struct {
 	conversations bool       // every conversation must be resolved
 	linear        bool       // no merge commits
 	signed        bool       // commits must carry a signature
-	strict        bool       // the pull request must be up to date with its base
 	methods       [][]string // each rule's list of the only merge methods that are allowed, in the host's words
 	unknown       []string   // what we cannot judge, in words
 	unseen        []string   // what may not be read, in words
+
+	sets    []ruleset // where the rules of rulesets are from
+	classic *classic  // nil: there is none, or it may not be read
+}
+
+// ruleset is one ruleset's part in the rules of a branch.
+type ruleset struct {
+	id     int64
+	types  []string
+	checks []string // names of those it requires
+	strict bool
+}
+
+// classic is what classic protection asks of whoever pushes.
+type classic struct {
+	restricted, mayPush bool // only some may push, and we are among them
+	reviews, mayBypass  bool // changes go through pull requests, and we may go past that
+	strict              bool // pull requests must be up to date
+	locked, signed      bool
+	checks              []string
 }
 
 // The rules that need nothing of a pull request: they are about how the
 // branch is moved, or only have something done. "update" is what makes the
 // host say blocked to everybody.
 var movementRules = []string{"update", "creation", "deletion", "non_fast_forward", "copilot_code_review"}
+
+// strict reports whether a pull request must be up to date with its base.
+func (r rules) strict() bool {
+	return r.classic != nil && r.classic.strict || slices.ContainsFunc(r.sets, func(s ruleset) bool { return s.strict })
+}
 
 // wantReviews reports whether anybody must approve.
 func (r rules) wantReviews() bool { return r.approvals > 0 || r.codeOwners || r.lastPush }
@@ -52,6 +77,7 @@ func (r rules) allow(method queue.MergeMethod) string {
 type ruleJSON struct {
 	Type       string          `json:"type"`
 	Parameters json.RawMessage `json:"parameters"`
+	Ruleset    int64           `json:"ruleset_id"`
 }
 
 // rulesOf reads the rules of a branch, all pages.
@@ -75,7 +101,19 @@ func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch s
 	return r, c.addProtection(ctx, k, repo, branch, &r)
 }
 
+// set is the ruleset with an id among those that were seen.
+func (r *rules) set(id int64) *ruleset {
+	at := slices.IndexFunc(r.sets, func(s ruleset) bool { return s.id == id })
+	if at < 0 {
+		at = len(r.sets)
+		r.sets = append(r.sets, ruleset{id: id})
+	}
+	return &r.sets[at]
+}
+
 func (r *rules) add(rule ruleJSON) {
+	set := r.set(rule.Ruleset)
+	set.types = append(set.types, oneLine(rule.Type, 60))
 	switch {
 	case slices.Contains(movementRules, rule.Type):
 	case rule.Type == "required_linear_history":
@@ -93,8 +131,9 @@ func (r *rules) add(rule ruleJSON) {
 		}
 		for _, check := range p.Checks {
 			r.check(check.Context, check.AppID)
+			set.checks = append(set.checks, check.Context)
 		}
-		r.strict = r.strict || p.Strict
+		set.strict = set.strict || p.Strict
 	case rule.Type == "pull_request":
 		var p struct {
 			Approvals     int      `json:"required_approving_review_count"`
@@ -153,9 +192,23 @@ func (r *rules) reviews(approvals int, codeOwners, lastPush, conversations bool)
 	r.lastPush = r.lastPush || lastPush
 }
 
-// flag is a setting of classic protection that is on or off.
-type flag struct {
+// toggle is a setting of classic protection that is on or off.
+type toggle struct {
 	Enabled bool `json:"enabled"`
+}
+
+// appsJSON are Apps that protection lets do something.
+type appsJSON []struct {
+	ID int64 `json:"id"`
+}
+
+func (a appsJSON) have(id int64) bool {
+	for _, app := range a {
+		if app.ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // addProtection adds classic protection. A branch without any is 404, and
@@ -175,11 +228,17 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 			Approvals  int  `json:"required_approving_review_count"`
 			CodeOwners bool `json:"require_code_owner_reviews"`
 			LastPush   bool `json:"require_last_push_approval"`
+			Bypass     struct {
+				Apps appsJSON `json:"apps"`
+			} `json:"bypass_pull_request_allowances"`
 		} `json:"required_pull_request_reviews"`
-		Conversations flag `json:"required_conversation_resolution"`
-		Linear        flag `json:"required_linear_history"`
-		Signatures    flag `json:"required_signatures"`
-		Locked        flag `json:"lock_branch"`
+		Restrictions *struct {
+			Apps appsJSON `json:"apps"`
+		} `json:"restrictions"`
+		Conversations toggle `json:"required_conversation_resolution"`
+		Linear        toggle `json:"required_linear_history"`
+		Signatures    toggle `json:"required_signatures"`
+		Locked        toggle `json:"lock_branch"`
 	}
 	_, err := k.call(ctx, http.MethodGet, at(repo, "branches", branch, "protection"), nil, &p)
 	switch status := statusOf(err); {
@@ -191,6 +250,10 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 	case err != nil:
 		return explain(err, "read the protection of branch %s of %s", branch, repo)
 	}
+	r.classic = &classic{locked: p.Locked.Enabled, signed: p.Signatures.Enabled}
+	if p.Restrictions != nil {
+		r.classic.restricted, r.classic.mayPush = true, p.Restrictions.Apps.have(c.cfg.AppID)
+	}
 	if p.Checks != nil {
 		named := map[string]bool{}
 		for _, check := range p.Checks.Checks {
@@ -200,11 +263,13 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 		for _, name := range p.Checks.Contexts {
 			if !named[name] {
 				r.check(name, nil)
+				named[name] = true
 			}
 		}
-		r.strict = r.strict || p.Checks.Strict
+		r.classic.strict, r.classic.checks = p.Checks.Strict, slices.Sorted(maps.Keys(named))
 	}
 	if p.Reviews != nil {
+		r.classic.reviews, r.classic.mayBypass = true, p.Reviews.Bypass.Apps.have(c.cfg.AppID)
 		r.reviews(p.Reviews.Approvals, p.Reviews.CodeOwners, p.Reviews.LastPush, false)
 	}
 	r.conversations = r.conversations || p.Conversations.Enabled

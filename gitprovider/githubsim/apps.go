@@ -12,6 +12,41 @@ import (
 // The calls an App makes as itself: about itself, its installations, their
 // tokens, and its webhook deliveries.
 
+// SetApp changes what the App asks for. Installations grant what they granted
+// before, as on GitHub, until somebody accepts the rest (see AcceptPermissions).
+func (s *Server) SetApp(permissions map[string]string, events []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.granted == nil {
+		s.granted = s.app.permissions
+	}
+	s.app.permissions, s.app.events = permissions, events
+}
+
+// AcceptPermissions has every installation grant what the App asks for, and tells it.
+func (s *Server) AcceptPermissions() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.granted = nil
+	told := map[*account]bool{}
+	for _, r := range s.reposByID {
+		i := s.installationOf(r.owner)
+		if i == nil || told[r.owner] {
+			continue
+		}
+		told[r.owner] = true
+		s.emit("installation", "new_permissions_accepted", r, i.owner, object{"installation": s.installationJSON(i), "repositories": []any{}, "requester": nil})
+	}
+}
+
+// permitted are the permissions of installations. mu is held.
+func (s *Server) permitted() map[string]string {
+	if s.granted != nil {
+		return s.granted
+	}
+	return s.app.permissions
+}
+
 func (c *call) getApp() (any, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -113,7 +148,7 @@ func (c *call) createToken() (any, error) {
 			return nil, err
 		}
 	}
-	permissions := c.s.app.permissions
+	permissions := c.s.permitted()
 	if in.Permissions != nil {
 		for name, level := range in.Permissions {
 			if !granted(permissions, name+":"+level) {

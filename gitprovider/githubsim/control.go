@@ -189,6 +189,14 @@ type Delivery struct {
 	Payload    json.RawMessage `json:"payload"`
 }
 
+// ForgetDeliveries forgets the webhooks that were sent, as GitHub does after
+// some days.
+func (s *Server) ForgetDeliveries() {
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	s.hooks.log = nil
+}
+
 // Deliveries lists the webhooks that were sent, oldest first.
 func (s *Server) Deliveries() []Delivery {
 	s.hooks.mu.Lock()

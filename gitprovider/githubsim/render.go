@@ -155,7 +155,7 @@ func (s *Server) installationJSON(i *installation) object {
 		"access_tokens_url": s.api("/app/installations/%d/access_tokens", i.id), "repositories_url": s.api("/installation/repositories"),
 		"html_url": fmt.Sprintf("%s/organizations/%s/settings/installations/%d", s.URL(), i.owner.login, i.id),
 		"app_id":   s.app.id, "app_slug": s.app.slug, "target_id": i.owner.id, "target_type": i.owner.kind,
-		"permissions": s.app.permissions, "events": s.app.events, "created_at": when(i.created), "updated_at": when(i.created),
+		"permissions": s.permitted(), "events": s.app.events, "created_at": when(i.created), "updated_at": when(i.created),
 		"single_file_name": nil, "has_multiple_single_files": false, "single_file_paths": []string{},
 		"suspended_by": s.userJSON(i.suspendedBy), "suspended_at": when(i.suspended),
 	}

@@ -176,10 +176,21 @@ func (c *call) getProtection() (any, error) {
 	if len(p.checks) > 0 {
 		o["required_status_checks"] = c.requiredChecksJSON(p)
 	}
+	if len(p.pushers) > 0 {
+		o["restrictions"] = object{
+			"url": api + "/restrictions", "users_url": api + "/restrictions/users", "teams_url": api + "/restrictions/teams",
+			"apps_url": api + "/restrictions/apps", "users": []any{}, "teams": []any{}, "apps": []any{c.s.appJSON(c.s.app)},
+		}
+	}
 	if p.reviews.on {
 		o["required_pull_request_reviews"] = object{
 			"url": api + "/required_pull_request_reviews", "dismiss_stale_reviews": false, "require_code_owner_reviews": p.reviews.codeOwners,
 			"required_approving_review_count": p.reviews.approvals, "require_last_push_approval": p.reviews.lastPush,
+		}
+		if len(p.pushers) > 0 {
+			o["required_pull_request_reviews"].(object)["bypass_pull_request_allowances"] = object{
+				"users": []any{}, "teams": []any{}, "apps": []any{c.s.appJSON(c.s.app)},
+			}
 		}
 	}
 	return o, nil

@@ -158,9 +158,10 @@ type Server struct {
 	lastID        int64
 	accounts      map[string]*account // by login in lower case
 	accountsByID  map[int64]*account
-	app           *app           // ours
-	actions       *app           // the simulated CI
-	others        map[int64]*app // Apps that report checks, by id
+	app           *app              // ours
+	granted       map[string]string // what installations grant; nil for all that the App asks for
+	actions       *app              // the simulated CI
+	others        map[int64]*app    // Apps that report checks, by id
 	installations map[int64]*installation
 	tokens        map[string]*token
 	grants        map[string]grant  // by code

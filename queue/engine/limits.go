@@ -33,6 +33,8 @@ var kinds = map[string]limits{
 	queue.RefreshPR{}.Kind():  {attempts: 4, timeout: 20 * time.Second, first: 2 * time.Second, most: 20 * time.Second, fitsDeadline: 5 * time.Minute},
 	queue.ReadTarget{}.Kind(): {attempts: 4, timeout: 20 * time.Second, first: time.Second, most: 20 * time.Second, fitsDeadline: 5 * time.Minute},
 	queue.ReadChecks{}.Kind(): {attempts: 4, timeout: 30 * time.Second, first: 2 * time.Second, most: 20 * time.Second, fitsDeadline: 5 * time.Minute},
+	// It may have to clone the repository.
+	queue.RunPreflight{}.Kind(): {attempts: 3, timeout: 2 * time.Minute, first: 5 * time.Second, most: 20 * time.Second, fitsDeadline: 10 * time.Minute},
 	// The next resync comes anyway.
 	queue.Resync{}.Kind(): {attempts: 2, timeout: 90 * time.Second, first: 5 * time.Second, most: 5 * time.Second},
 	// Nothing waits for these: they outlast an outage of the host.
@@ -57,6 +59,7 @@ func (e *Engine) AddWorkers(w *river.Workers) error {
 		add(e, w, e.readTarget()),
 		add(e, w, e.readChecks()),
 		add(e, w, e.resync()),
+		add(e, w, e.preflight()),
 		add(e, w, e.answerCommand()),
 	)
 }

@@ -183,6 +183,29 @@ func (e *Engine) checks(ctx context.Context, repo queue.Repo, commit string) ([]
 	return facts, nil
 }
 
+// preflight looks at a queue's set-up on the host. A failure is a finding, too.
+func (e *Engine) preflight() deed[queue.RunPreflight] {
+	return deed[queue.RunPreflight]{
+		place: func(ctx context.Context, a queue.RunPreflight) (queue.Repo, queue.ID, error) {
+			return e.inQueue(ctx, a.Queue)
+		},
+		do: func(ctx context.Context, at task, a queue.RunPreflight) ([]queue.Fact, error) {
+			seen, err := e.host.Preflight(ctx, at.repo, a)
+			if err != nil {
+				return nil, err
+			}
+			return []queue.Fact{seen}, nil
+		},
+		failed: func(a queue.RunPreflight, f failure) []queue.Fact {
+			return []queue.Fact{queue.PreflightSeen{Failed: true, Findings: []queue.Finding{{
+				Check: "preflight", Level: queue.LevelUnknown, Message: "The set-up could not be looked at: " + f.message,
+				Action: "Nothing, unless this stays: it is tried again in ten minutes.",
+			}}}}
+		},
+		about: func(a queue.RunPreflight) []any { return []any{"queue", a.Queue, "branch", a.Branch} },
+	}
+}
+
 // resync reads everything that a queue waits for. One thing that cannot be
 // read does not keep the others from being read; only when nothing could be
 // read is it tried again.

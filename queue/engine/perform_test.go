@@ -37,6 +37,7 @@ var actions = []struct {
 	{queue.ReadChecks{Queue: 1, Run: "r1", Commit: "c7"}, []string{"Checks"}},
 	{queue.Resync{Queue: 1, Resync: 2, Branch: "main", Version: 4, PRs: []int64{7, 8}, Commits: []string{"c7"}, Branches: map[string]string{"signalbox/pr-7/r1": "c7"},
 		Waiting: map[int64]string{9: "h9"}}, []string{"Target", "Checks", "Mergeability", "OpenPullRequests", "TestBranches"}},
+	{queue.RunPreflight{Queue: 1, Branch: "main", Method: queue.Squash}, []string{"Preflight"}},
 	{queue.AnswerCommand{Repo: 1, Command: queue.CommandAsked{PR: 7, Comment: 70, By: queue.Actor{Login: "wil", ID: 2}, Command: queue.Command{Verb: queue.VerbMerge}}}, []string{"PullRequest"}},
 }
 

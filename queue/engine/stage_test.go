@@ -92,6 +92,8 @@ func (s *stage) attempt(a queue.Action, attempt int) error {
 		return attempted(s, s.e.readChecks(), a, attempt)
 	case queue.Resync:
 		return attempted(s, s.e.resync(), a, attempt)
+	case queue.RunPreflight:
+		return attempted(s, s.e.preflight(), a, attempt)
 	case queue.AnswerCommand:
 		return attempted(s, s.e.answerCommand(), a, attempt)
 	default:

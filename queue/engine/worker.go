@@ -204,6 +204,9 @@ func stamped(f queue.Fact, now time.Time) queue.Fact {
 	case queue.LandingEnded:
 		f.At = now
 		return f
+	case queue.PreflightSeen:
+		f.At = now
+		return f
 	default:
 		return f
 	}

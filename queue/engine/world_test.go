@@ -101,6 +101,13 @@ func (w *world) PullRequest(_ context.Context, _ queue.Repo, number int64) (queu
 	return queue.PullRequestSeen{PullRequest: *pr, Read: true}, nil
 }
 
+func (w *world) Preflight(_ context.Context, _ queue.Repo, a queue.RunPreflight) (queue.PreflightSeen, error) {
+	if _, err := w.begin("Preflight"); err != nil {
+		return queue.PreflightSeen{}, err
+	}
+	return queue.PreflightSeen{Findings: []queue.Finding{{Check: "branch", Level: queue.LevelOK, Message: "The branch " + a.Branch + " is there."}}}, nil
+}
+
 func (w *world) Mergeability(_ context.Context, _ queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error) {
 	if _, err := w.begin("Mergeability"); err != nil {
 		return queue.PullRequestSeen{}, queue.MergeabilitySeen{}, err

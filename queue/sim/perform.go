@@ -47,6 +47,8 @@ func (w *World) do(a queue.Action) []queue.Fact {
 		return append(facts, queue.ResyncEnded{Resync: a.Resync})
 	case queue.SyncPR: // nobody looks
 		return nil
+	case queue.RunPreflight: // all is well here
+		return []queue.Fact{queue.PreflightSeen{At: w.Now}}
 	default:
 		w.err = fmt.Errorf("nobody performs %s", a.Kind())
 		return nil
