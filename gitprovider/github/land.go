@@ -185,6 +185,7 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 	if l.rules, err = l.c.rulesOf(ctx, l.k, l.repo, l.work.Branch); err != nil {
 		return err
 	}
+	l.checkSigned()
 	var tested []queue.Report
 	tip := l.work.Steps[len(l.work.Steps)-1].Commit
 	if len(l.rules.others(l.work.Branch)) > 0 && tip != "" {
@@ -241,6 +242,21 @@ func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRe
 		l.stop(queue.TroubleStale, s.Entry, why) // it waits in the line, not in flight
 	}
 	return nil
+}
+
+// checkSigned refuses to push commits without a signature to a branch that
+// wants one: an exemption would let them pass, and skip the rule. The host
+// signs what it merges itself.
+func (l *landing) checkSigned() {
+	if l.work.Mode != queue.LandExact || !l.rules.signed || l.c.signs() {
+		return
+	}
+	for _, s := range l.rest() {
+		if !slices.Contains(l.work.Forced, s.Entry) {
+			l.stop(queue.TroubleDenied, s.Entry, withRemedy(
+				fmt.Sprintf("the rules of %s do not allow pull request %d to land: its commit would not be signed", l.work.Branch, s.PR), l.pushRemedy("")))
+		}
+	}
 }
 
 // amiss says how a pull request is not as stated, "" if it is. on is the

@@ -73,6 +73,9 @@ func TestEachRefusalSaysWhatToDo(t *testing.T) {
 		{name: "signed commits", mode: queue.LandExact, method: queue.Squash, want: queue.TroubleDenied,
 			before: forced(ruleset("", githubsim.Rule{Type: "required_signatures"})),
 			says:   []string{"GH013", "verified signatures", "set a signing key", "landingMode host"}},
+		{name: "signed commits, exempt", mode: queue.LandExact, method: queue.Squash, want: queue.TroubleDenied,
+			before: ruleset("exempt", githubsim.Rule{Type: "required_signatures"}),
+			says:   []string{"would not be signed", "set a signing key", "landingMode host"}},
 		{name: "classic protection", mode: queue.LandExact, method: queue.MergeCommit, want: queue.TroubleDenied, world: unruled,
 			before: forced(func(w *world, _ *queue.Land) {
 				w.must(w.ProtectBranch(githubsim.Protect{Repo: "acme/app", Reviews: 1}))
@@ -205,7 +208,6 @@ func TestSignedCommitsLandWhereTheyMustBeSigned(t *testing.T) {
 	work := w.tested(queue.Squash, queue.LandExact, w.open("a.txt", "a\n"))
 	_, err := w.AddRuleset(githubsim.NewRuleset{Repo: "acme/app", Rules: []githubsim.Rule{{Type: "required_signatures"}}})
 	w.must(err)
-	work.Forced = []queue.EntryID{work.Steps[0].Entry} // whether the pull request's own are signed is not judged
 	if end, _ := w.land(work); end.Trouble != "" || len(end.Landed) != 1 {
 		t.Errorf("%+v", end)
 	}
