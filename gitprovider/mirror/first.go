@@ -207,7 +207,7 @@ func appendFile(name, text string) error {
 }
 
 // size is what the mirror takes on disk, in bytes: its packs, half-fetched
-// ones too. Loose objects are few (see keepHouse) and not counted.
+// ones too. Loose objects are few (see tidy) and not counted.
 func (c *clone) size() int64 {
 	var total int64
 	entries, _ := os.ReadDir(filepath.Join(c.dir, "objects", "pack"))

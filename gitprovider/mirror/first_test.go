@@ -205,3 +205,26 @@ func TestAFetchThatGrowsTooBigIsEnded(t *testing.T) {
 	}
 	dead(t, filepath.Join(dir, "helper"))
 }
+
+// Packing a large mirror takes longer than an attempt: the work goes on beside it.
+func TestAMirrorIsPackedBesideTheWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	git, record, dir := wrapGit(t, `case " $* " in *" gc "*) sleep 100000 & echo $! >"$dir/new"; mv "$dir/new" "$dir/helper"; wait;; esac`)
+	w.m = w.mirror(Config{Git: git})
+	run := buildRun("r1", queue.Squash, 1, w.pull(1, "one", "1.txt", "1\n"))
+	w.built(run)
+	for i := range manyPacks { // without an index git does not look at them
+		write(t, filepath.Join(w.m.at(w.src).dir, "objects", "pack", fmt.Sprintf("pack-%d.pack", i)), "x")
+	}
+	for range 3 {
+		w.built(run)
+	}
+	poll(t, soon(t), "packing to begin", func() bool { return exists(filepath.Join(dir, "helper")) })
+	w.built(run)
+	if n := strings.Count(read(t, record), " gc "); n != 1 {
+		t.Errorf("packed %d times", n)
+	}
+	w.m.Close()
+	dead(t, filepath.Join(dir, "helper"))
+}

@@ -58,15 +58,16 @@ type Config struct {
 type Mirrors struct {
 	cfg Config
 
-	life    context.Context // of first fetches; ended by Close
+	life    context.Context // of first fetches and packing; ended by Close
 	end     context.CancelFunc
-	running sync.WaitGroup // first fetches
+	running sync.WaitGroup // those
 
 	weighEvery time.Duration // how often the size of a mirror is looked at during a fetch
 
 	mu     sync.Mutex // guards what follows
 	turns  map[string]chan struct{}
 	firsts map[string]*firstFetch // those that run, by the mirror's key
+	tidied map[string]time.Time   // when packing began last
 }
 
 // Source is a repository as it is reached at this moment.
@@ -110,7 +111,7 @@ func New(cfg Config) (*Mirrors, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("mirror: make data folder: %w", err)
 	}
-	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}}
+	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}, tidied: map[string]time.Time{}}
 	m.life, m.end = context.WithCancel(context.Background())
 	if err := m.checkVersion(); err != nil {
 		m.Close()
@@ -123,7 +124,7 @@ func New(cfg Config) (*Mirrors, error) {
 	return m, nil
 }
 
-// Close ends first fetches that still run, and waits for their end. Nothing
+// Close ends first fetches and packing that still run, and waits for their end. Nothing
 // may be asked of m afterwards.
 func (m *Mirrors) Close() {
 	m.end()
@@ -180,9 +181,10 @@ func (m *Mirrors) with(ctx context.Context, src Source, do func(*clone) error) e
 		if err != nil {
 			return c.tooBig(err)
 		}
-		if err = c.keepHouse(ctx); err == nil {
+		if err = errTooBig; c.size() <= m.cfg.MaxSize {
 			err = do(c)
 		}
+		m.tidy(c)
 		if rebuilt || ctx.Err() != nil || !c.useless(err) {
 			release()
 			return c.tooBig(err)
@@ -299,24 +301,32 @@ const (
 	manyLoose = 60
 )
 
-// keepHouse packs the mirror now and then. Objects that nothing points to are
-// kept for two hours and can be fetched again after that. A failure costs
-// speed only; a mirror that is above its cap all the same is errTooBig.
-func (c *clone) keepHouse(ctx context.Context) error {
+// tidyPause is the least time between two packings of a mirror.
+const tidyPause = time.Hour
+
+// tidy has a mirror packed now and then: partial clones get a small pack with
+// every merge that looks into files. On a large repository that takes longer
+// than an attempt may, so it runs beside the work, which git allows for.
+// Objects that nothing points to are kept for two hours and can be fetched
+// again after that. A failure costs speed only.
+func (m *Mirrors) tidy(c *clone) {
 	packs, _ := filepath.Glob(filepath.Join(c.dir, "objects", "pack", "*.pack"))
 	loose, _ := os.ReadDir(filepath.Join(c.dir, "objects", "17"))
-	size := c.size()
-	if len(packs) < manyPacks && len(loose) < manyLoose && size <= c.m.cfg.MaxSize {
-		return nil
+	if len(packs) < manyPacks && len(loose) < manyLoose {
+		return
 	}
-	began := time.Now()
-	_, err := c.git(ctx, job{args: []string{"gc", "--quiet", "--prune=2.hours.ago"}})
-	if err != nil && ctx.Err() == nil {
-		c.log.Warn("pack mirror", "error", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, ok := m.tidied[c.key]; ok && time.Since(last) < tidyPause || m.life.Err() != nil {
+		return
 	}
-	c.log.Info("packed mirror", "packs", len(packs), "took", time.Since(began), "bytes", size, "bytes after", c.size())
-	if c.size() > c.m.cfg.MaxSize {
-		return errTooBig
-	}
-	return ctx.Err()
+	m.tidied[c.key] = time.Now()
+	m.running.Go(func() {
+		began, size := time.Now(), c.size()
+		if _, err := c.git(m.life, job{timeout: m.cfg.CloneTimeout, args: []string{"gc", "--quiet", "--prune=2.hours.ago"}}); err != nil {
+			c.log.Warn("pack mirror", "error", err)
+			return
+		}
+		c.log.Info("packed mirror", "packs", len(packs), "took", time.Since(began), "bytes", size, "bytes after", c.size())
+	})
 }
