@@ -40,10 +40,13 @@ func Forecast(s *Snapshot, most int) [][]EntryID {
 			taken[e.ID], ids[i] = true, e.ID
 		}
 		groups = append(groups, ids)
-		var rest []*Entry
-		for _, e := range free {
-			if !taken[e.ID] {
-				rest = append(rest, e)
+		rest := free[1:]
+		if len(batch) > 1 {
+			rest = nil
+			for _, e := range free {
+				if !taken[e.ID] {
+					rest = append(rest, e)
+				}
 			}
 		}
 		free = rest

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 )
 
@@ -259,23 +260,33 @@ func line(fromX, fromY, toX, toY int) edge {
 	return edge{path + "C" + strconv.Itoa(bend-8) + " " + strconv.Itoa(fromY) + " " + strconv.Itoa(bend+8) + " " + strconv.Itoa(toY) + " " + strconv.Itoa(toX) + " " + strconv.Itoa(toY)}
 }
 
-// clip cuts a text to a width in units of a Latin letter: what is drawn in
-// SVG does not wrap. East Asian letters and emoji take two units, marks that
-// combine take none.
+// clip cuts a text to a width in units of a usual Latin letter: what is drawn
+// in SVG does not wrap.
 func clip(text string, width int) string {
 	used := 0
 	for i, r := range text {
-		w := 1
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-			w = 0
-		case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) || r >= 0x1f000 || r >= 0xff01 && r <= 0xff60:
-			w = 2
-		}
-		if used+w > width {
+		if used += tenths(r); used > 10*width {
 			return text[:i] + "…"
 		}
-		used += w
 	}
 	return text
+}
+
+// tenths is about how wide a letter is, in tenths of a usual one: East Asian
+// letters and emoji are twice as wide, marks that combine take no room.
+func tenths(r rune) int {
+	switch {
+	case strings.ContainsRune("ijlItfr.,;:'|!()[] ", r):
+		return 6
+	case strings.ContainsRune("mwMW@%", r):
+		return 16
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul) || r >= 0x1f000 || r >= 0xff01 && r <= 0xff60:
+		return 20
+	case unicode.IsUpper(r):
+		return 13
+	default:
+		return 10
+	}
 }

@@ -124,6 +124,7 @@ func TestTitlesAreCutToTheirRoom(t *testing.T) {
 		want  string
 	}{
 		{"short", 5, "short"}, {"longer", 5, "longe…"}, {"", 3, ""}, {"日本語です", 4, "日本…"}, {"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"}, {"🚂🚂", 3, "🚂…"},
+		{"WWWW", 5, "WWW…"}, {"illill", 4, "illill"},
 	} {
 		if got := clip(tt.text, tt.width); got != tt.want {
 			t.Errorf("%q in %d: %q, want %q", tt.text, tt.width, got, tt.want)

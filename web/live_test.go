@@ -20,6 +20,7 @@ import (
 type listener struct {
 	t      *testing.T
 	events chan string // "changed 7"; closed at the end
+	err    error       // why it ended, once events is closed; nil = the server ended it
 	status int
 	header http.Header
 }
@@ -50,6 +51,7 @@ func listen(t *testing.T, url string) *listener {
 				l.events <- name + " " + text
 			}
 		}
+		l.err = lines.Err()
 	}()
 	return l
 }
@@ -116,8 +118,8 @@ func TestStreamsEndWithTheProgram(t *testing.T) {
 	h, address := follow(t, w)
 	open := listen(t, address+"/live?seen=9")
 	h.EndStreams()
-	if event, more := <-open.events; more {
-		t.Errorf("heard %q, want the end", event)
+	if event, more := <-open.events; more || open.err != nil {
+		t.Errorf("heard %q, want the end: %v", event, open.err)
 	}
 	if late := listen(t, address+"/live"); late.status != http.StatusServiceUnavailable {
 		t.Errorf("a page that comes after the end gets status %d", late.status)

@@ -224,6 +224,39 @@ func TestWhatCannotBeShownSaysSo(t *testing.T) {
 	}
 }
 
+// Whoever waits sees with whom they will be tested, and a long list is cut
+// where that is still seen.
+func TestPendingSaysWhoWillBeTestedTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.s.Queue.Batch, w.s.Queue.BatchingMinSize = true, 3
+	for n := range int64(5) { // behind #14, which is older
+		e := w.add(20+n, "Wait", queue.Pending, queue.NowReady, 2-int(n)/3)
+		e.NoBatch = n == 4
+		e.AdmittedAt = e.AdmittedAt.Add(time.Duration(n) * time.Second)
+	}
+	var got []string
+	for _, r := range viewQueue(w.s, nil, false, noon).Pending.Rows {
+		text := fmt.Sprintf("%d: %d of %d", r.PR.Number, r.Batch, r.Size)
+		if r.Opens {
+			text += " first"
+		}
+		got = append(got, text)
+	}
+	if want := "14: 1 of 3 first, 20: 1 of 3, 21: 1 of 3, 22: 2 of 2 first, 23: 2 of 2, 24: 3 of 1 first"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+	for n := range int64(listedAtOnce) {
+		w.add(100+n, "Wait", queue.Pending, queue.NowReady, 1)
+	}
+	if v := viewQueue(w.s, nil, false, noon); len(v.Pending.Rows) != listedAtOnce || v.Pending.Count != listedAtOnce+6 || v.Pending.All == "" {
+		t.Errorf("%d of %d are listed, and all at %q", len(v.Pending.Rows), v.Pending.Count, v.Pending.All)
+	}
+	if v := viewQueue(w.s, nil, true, noon); len(v.Pending.Rows) != listedAtOnce+6 || v.Pending.All != "" {
+		t.Errorf("of all, %d are listed", len(v.Pending.Rows))
+	}
+}
+
 func TestTimesAreSaidInTheUnitThatMatters(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -245,15 +245,15 @@ func TestPagesInABrowser(t *testing.T) {
 		tab := b.Tab(t, look)
 		for page, path := range pages {
 			sc.visit(tab, path)
+			if *screenshots != "" {
+				sc.must(os.WriteFile(filepath.Join(*screenshots, page+"-"+name+".png"), tab.Picture(), 0o644))
+			}
 			if faults := tab.Faults(); len(faults) > 0 {
 				t.Errorf("%s, %s:\n%s", page, name, strings.Join(faults, "\n"))
 			}
 			problems := slices.DeleteFunc(tab.Problems(), func(p string) bool { return page == "missing" && strings.Contains(p, "404") })
 			if len(problems) > 0 {
 				t.Errorf("%s, %s: the page complains:\n%s", page, name, strings.Join(problems, "\n"))
-			}
-			if *screenshots != "" {
-				sc.must(os.WriteFile(filepath.Join(*screenshots, page+"-"+name+".png"), tab.Picture(), 0o644))
 			}
 		}
 	}

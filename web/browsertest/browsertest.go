@@ -9,10 +9,12 @@
 package browsertest
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -225,10 +227,18 @@ func (tab *Tab) Address() string {
 	return run(tab, "read the address", chromedp.Location())
 }
 
-// Picture is the window as a PNG.
+// Picture is the window as a PNG, as small as it gets without loss.
 func (tab *Tab) Picture() []byte {
 	tab.t.Helper()
-	return run(tab, "take a picture", chromedp.CaptureScreenshot())
+	taken, err := png.Decode(bytes.NewReader(run(tab, "take a picture", chromedp.CaptureScreenshot())))
+	if err != nil {
+		tab.t.Fatalf("read the picture: %v", err)
+	}
+	var small bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, taken); err != nil {
+		tab.t.Fatalf("write the picture: %v", err)
+	}
+	return small.Bytes()
 }
 
 //go:embed check.js
