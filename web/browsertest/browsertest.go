@@ -9,12 +9,10 @@
 package browsertest
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,18 +225,10 @@ func (tab *Tab) Address() string {
 	return run(tab, "read the address", chromedp.Location())
 }
 
-// Picture is the window as a PNG, as small as it gets without loss.
+// Picture is the window as a PNG.
 func (tab *Tab) Picture() []byte {
 	tab.t.Helper()
-	taken, err := png.Decode(bytes.NewReader(run(tab, "take a picture", chromedp.CaptureScreenshot())))
-	if err != nil {
-		tab.t.Fatalf("read the picture: %v", err)
-	}
-	var small bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, taken); err != nil {
-		tab.t.Fatalf("write the picture: %v", err)
-	}
-	return small.Bytes()
+	return run(tab, "take a picture", chromedp.CaptureScreenshot())
 }
 
 //go:embed check.js
