@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -367,23 +368,23 @@ type figures struct {
 	maskedByTest       int // those of quarantined tests, whatever they said
 }
 
-// service does with runs what the service does: histories only of tests that
-// failed, told of passes only while they are watched.
+// service does with runs what the service does: it keeps histories only of tests
+// that failed, and tells them of passes only while they are watched.
 type service struct {
 	w        *world
-	history  map[int]*History
-	watched  map[int]bool
-	failures map[int]int
+	history  map[uuid.UUID]*History
+	watched  map[uuid.UUID]*History
+	failures map[uuid.UUID]int
 	runs     int
-	last     map[string]*simulated // newest run of each line
-	same     map[string][]*simulated
+	last     map[string]Arrival // newest run of each line
+	same     map[string][]Arrival
 	found    map[int]bool
 	figures
 }
 
 func (w *world) serve() figures {
-	s := &service{w: w, history: map[int]*History{}, watched: map[int]bool{}, failures: map[int]int{},
-		last: map[string]*simulated{}, same: map[string][]*simulated{}, found: map[int]bool{}}
+	s := &service{w: w, history: map[uuid.UUID]*History{}, watched: map[uuid.UUID]*History{}, failures: map[uuid.UUID]int{},
+		last: map[string]Arrival{}, same: map[string][]Arrival{}, found: map[int]bool{}}
 	for i := range w.runs {
 		s.upload(&w.runs[i])
 	}
@@ -392,73 +393,45 @@ func (w *world) serve() figures {
 }
 
 func (s *service) upload(r *simulated) {
-	now := r.run.At
 	s.mask(r)
 	s.runs++
-	clues := Clues(r.run, r.failures)
-	evidence := Retried(r.run, clues)
-	code := r.run.Tree + "\x00" + r.run.Head + "\x00" + r.run.Base
-	for _, o := range s.same[code] {
-		evidence = append(evidence, Contradictions(r.run, clues, o.run, s.passed(o))...)
-		evidence = append(evidence, Contradictions(o.run, Clues(o.run, o.failures), r.run, s.passed(r))...)
-	}
-	s.same[code] = append(s.same[code], r)
-	isClue := map[int]bool{}
-	for _, c := range clues {
-		isClue[s.w.index[c.Test]] = true
-	}
-	for t := range r.failed {
-		s.failures[t]++
-		s.wake(t)
-	}
-	for t := range s.watched {
-		print, bad := r.failed[t]
-		f := Result{Test: s.w.ids[t], Failed: bad, Passed: !bad, Ambiguous: s.w.ambiguous[t], Fingerprint: print}
-		evidence = append(evidence, s.history[t].Observe(r.run, f, isClue[t])...)
-	}
-	for _, e := range evidence {
-		t := s.w.index[e.Test]
-		s.history[t].Add(e)
-		s.watched[t] = true
-	}
-	for t := range s.watched {
-		s.judge(t, now)
-	}
-	if line := r.run.Line(); line != "" {
-		s.last[line] = r
-	}
-}
-
-func (s *service) passed(r *simulated) func(uuid.UUID) bool {
-	return func(id uuid.UUID) bool { _, failed := r.failed[s.w.index[id]]; return !failed }
-}
-
-// wake begins to watch a test, which first hears of the runs that it passed.
-func (s *service) wake(t int) {
-	h := s.history[t]
-	if h == nil {
-		h = &History{}
-		s.history[t] = h
-	}
-	if s.watched[t] {
-		return
-	}
-	s.watched[t] = true
-	for _, last := range s.last {
-		if _, bad := last.failed[t]; !bad {
-			h.Observe(last.run, Result{Test: s.w.ids[t], Passed: true}, false)
+	a := Arrival{Run: r.run, Failures: r.failures, Passed: func(id uuid.UUID) bool {
+		t := s.w.index[id]
+		_, failed := r.failed[t]
+		return !failed && !s.w.ambiguous[t]
+	}}
+	histories := maps.Clone(s.watched)
+	for _, f := range r.failures {
+		s.failures[f.Test]++
+		if h := s.history[f.Test]; h != nil {
+			histories[f.Test] = h
 		}
 	}
+	code := r.run.Tree + "\x00" + r.run.Head + "\x00" + r.run.Base
+	for _, o := range s.same[code] {
+		for _, f := range o.Failures {
+			histories[f.Test] = s.history[f.Test]
+		}
+	}
+	entered := Enter(a, histories, s.same[code], slices.Collect(maps.Values(s.last)))
+	s.same[code] = append(s.same[code], a)
+	if line := r.run.Line(); line != "" {
+		s.last[line] = a
+	}
+	for _, id := range entered.Touched {
+		s.judge(id, histories[id], r.run.At)
+	}
 }
 
-func (s *service) judge(t int, now time.Time) {
-	h := s.history[t]
-	j := h.Judge(now, Tally{Runs: s.runs, Failures: s.failures[t]})
-	if j.Status == Flaky {
-		s.found[t] = true
+func (s *service) judge(id uuid.UUID, h *History, now time.Time) {
+	if j := h.Judge(now, Tally{Runs: s.runs, Failures: s.failures[id]}); j.Status == Flaky {
+		s.found[s.w.index[id]] = true
 	}
-	if !h.Watched() {
-		delete(s.watched, t)
+	s.history[id] = h
+	if h.Watched() {
+		s.watched[id] = h
+	} else {
+		delete(s.watched, id)
 	}
 }
 
@@ -466,7 +439,7 @@ func (s *service) judge(t int, now time.Time) {
 func (s *service) mask(r *simulated) {
 	for _, t := range r.real {
 		s.real++
-		h := s.history[t]
+		h := s.history[s.w.ids[t]]
 		if h == nil {
 			continue
 		}
@@ -537,7 +510,7 @@ func (f *figures) add(o figures) {
 }
 
 // worlds is how many repositories the benchmark makes of each kind.
-var worlds = flag.Int("worlds", 4, "how many simulated repositories TestFindsFlakyTestsAndHidesNoBugs has of each kind")
+var worlds = flag.Int("worlds", 3, "how many simulated repositories TestFindsFlakyTestsAndHidesNoBugs has of each kind")
 
 // The figures are those of all worlds of a kind together. docs/flaky-tests.md
 // says what each of them means and why its bound is where it is.

@@ -66,7 +66,7 @@ func (r Run) Line() string {
 	if r.Kind != Stable && r.Kind != Queue {
 		return ""
 	}
-	return string(r.Kind) + "\x00" + r.Branch + "\x00" + r.Check
+	return string(r.Kind) + " " + r.Branch + " " + r.Check // git allows no blank in a branch
 }
 
 // SameCodeAs reports whether two runs tested the same code in the same way: the

@@ -5,32 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// Facts are what a CI system says about the job in which the tests ran. What it
-// does not say is "" or 0.
-type Facts struct {
-	CI      string // its name, for people
-	Host    string // of the repository
-	Owner   string
-	Name    string
-	Commit  string // what is checked out
-	Head    string // of the pull request, if it is not what is checked out
-	Base    string // what the head was merged into, if it was
-	Branch  string // of a push, or of the pull request
-	Pull    int
-	Job     string // this job in this run, the same in each attempt
-	Attempt int    // from 1
-	Check   string // name under which the job reports to the host
-	Link    string // to the job, for people
-	Fork    bool   // the pull request comes from another repository
-}
+	"signalbox/flaky"
+)
 
 // ciSystem is how to see that a job runs in a CI system, and what it says.
 type ciSystem struct {
 	name   string
 	marker string // a variable that only it sets
-	facts  func(env) Facts
+	facts  func(env) flaky.Facts
 }
 
 // env gives the value of a variable and "" if it is not set.
@@ -82,7 +65,7 @@ func KnownVariable(name string) bool { return slices.Contains(variables, name) }
 
 // FactsOf asks the environment of a job what it knows. The generic names that
 // upload takes as flags come on top of it.
-func FactsOf(get func(string) string) Facts {
+func FactsOf(get func(string) string) flaky.Facts {
 	e := env(func(name string) string {
 		if !KnownVariable(name) {
 			return ""
@@ -99,11 +82,11 @@ func FactsOf(get func(string) string) Facts {
 		f.Attempt = max(f.Attempt, 1)
 		return f
 	}
-	return Facts{}
+	return flaky.Facts{}
 }
 
-func github(e env) Facts {
-	f := Facts{Commit: e("GITHUB_SHA"), Branch: e.first("GITHUB_HEAD_REF", "GITHUB_REF_NAME"), Attempt: e.number("GITHUB_RUN_ATTEMPT"),
+func github(e env) flaky.Facts {
+	f := flaky.Facts{Commit: e("GITHUB_SHA"), Branch: e.first("GITHUB_HEAD_REF", "GITHUB_REF_NAME"), Attempt: e.number("GITHUB_RUN_ATTEMPT"),
 		Job: joinJob(e("GITHUB_RUN_ID"), e("GITHUB_JOB")), Check: e("GITHUB_JOB")}
 	f.Host = hostOf(e("GITHUB_SERVER_URL"))
 	f.Owner, f.Name, _ = strings.Cut(e("GITHUB_REPOSITORY"), "/")
@@ -118,8 +101,8 @@ func github(e env) Facts {
 	return f
 }
 
-func gitlab(e env) Facts {
-	f := Facts{Host: e("CI_SERVER_HOST"), Owner: e("CI_PROJECT_NAMESPACE"), Name: e("CI_PROJECT_NAME"), Commit: e("CI_COMMIT_SHA"),
+func gitlab(e env) flaky.Facts {
+	f := flaky.Facts{Host: e("CI_SERVER_HOST"), Owner: e("CI_PROJECT_NAMESPACE"), Name: e("CI_PROJECT_NAME"), Commit: e("CI_COMMIT_SHA"),
 		Branch: e.first("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"), Head: e("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), Base: e("CI_MERGE_REQUEST_TARGET_BRANCH_SHA"),
 		Pull: e.number("CI_MERGE_REQUEST_IID"), Job: joinJob(e("CI_PIPELINE_ID"), e("CI_JOB_NAME")), Check: e("CI_JOB_NAME"), Link: e("CI_JOB_URL")}
 	source := e("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH")
@@ -127,8 +110,8 @@ func gitlab(e env) Facts {
 	return f
 }
 
-func circle(e env) Facts {
-	f := Facts{Commit: e("CIRCLE_SHA1"), Branch: e("CIRCLE_BRANCH"), Job: joinJob(e("CIRCLE_WORKFLOW_ID"), e("CIRCLE_JOB"), e("CIRCLE_NODE_INDEX")),
+func circle(e env) flaky.Facts {
+	f := flaky.Facts{Commit: e("CIRCLE_SHA1"), Branch: e("CIRCLE_BRANCH"), Job: joinJob(e("CIRCLE_WORKFLOW_ID"), e("CIRCLE_JOB"), e("CIRCLE_NODE_INDEX")),
 		Check: prefixed("ci/circleci: ", e("CIRCLE_JOB")), Link: e("CIRCLE_BUILD_URL"), Pull: e.number("CIRCLE_PR_NUMBER"), Fork: e("CIRCLE_PR_NUMBER") != ""}
 	if f.Pull == 0 {
 		f.Pull, _ = strconv.Atoi(lastPart(e("CIRCLE_PULL_REQUEST")))
@@ -137,8 +120,8 @@ func circle(e env) Facts {
 	return f
 }
 
-func buildkite(e env) Facts {
-	f := Facts{Commit: e("BUILDKITE_COMMIT"), Branch: e("BUILDKITE_BRANCH"), Job: joinJob(e("BUILDKITE_BUILD_ID"), e.first("BUILDKITE_STEP_ID", "BUILDKITE_STEP_KEY"), e("BUILDKITE_PARALLEL_JOB")),
+func buildkite(e env) flaky.Facts {
+	f := flaky.Facts{Commit: e("BUILDKITE_COMMIT"), Branch: e("BUILDKITE_BRANCH"), Job: joinJob(e("BUILDKITE_BUILD_ID"), e.first("BUILDKITE_STEP_ID", "BUILDKITE_STEP_KEY"), e("BUILDKITE_PARALLEL_JOB")),
 		Check: prefixed("buildkite/", e("BUILDKITE_PIPELINE_SLUG")), Link: e("BUILDKITE_BUILD_URL"), Pull: e.number("BUILDKITE_PULL_REQUEST"), Attempt: e.number("BUILDKITE_RETRY_COUNT") + 1}
 	f.Host, f.Owner, f.Name = SplitURL(e("BUILDKITE_REPO"))
 	if from := e("BUILDKITE_PULL_REQUEST_REPO"); from != "" {
@@ -148,16 +131,16 @@ func buildkite(e env) Facts {
 	return f
 }
 
-func azure(e env) Facts {
-	f := Facts{Commit: e("BUILD_SOURCEVERSION"), Branch: strings.TrimPrefix(e.first("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH"), "refs/heads/"), Head: e("SYSTEM_PULLREQUEST_SOURCECOMMITID"),
+func azure(e env) flaky.Facts {
+	f := flaky.Facts{Commit: e("BUILD_SOURCEVERSION"), Branch: strings.TrimPrefix(e.first("SYSTEM_PULLREQUEST_SOURCEBRANCH", "BUILD_SOURCEBRANCH"), "refs/heads/"), Head: e("SYSTEM_PULLREQUEST_SOURCECOMMITID"),
 		Job: joinJob(e("BUILD_BUILDID"), e("SYSTEM_JOBNAME")), Check: e("BUILD_DEFINITIONNAME"), Attempt: e.number("SYSTEM_JOBATTEMPT"),
 		Pull: e.number("SYSTEM_PULLREQUEST_PULLREQUESTNUMBER"), Fork: strings.EqualFold(e("SYSTEM_PULLREQUEST_ISFORK"), "true")}
 	f.Host, f.Owner, f.Name = SplitURL(e("BUILD_REPOSITORY_URI"))
 	return f
 }
 
-func jenkins(e env) Facts {
-	f := Facts{Commit: e("GIT_COMMIT"), Branch: strings.TrimPrefix(e.first("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"), "origin/"),
+func jenkins(e env) flaky.Facts {
+	f := flaky.Facts{Commit: e("GIT_COMMIT"), Branch: strings.TrimPrefix(e.first("CHANGE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"), "origin/"),
 		Job: joinJob(e("BUILD_TAG"), e("STAGE_NAME")), Check: e("JOB_NAME"), Link: e("BUILD_URL"), Pull: e.number("CHANGE_ID"), Fork: e("CHANGE_FORK") != ""}
 	f.Host, f.Owner, f.Name = SplitURL(e("GIT_URL"))
 	return f

@@ -299,7 +299,7 @@ func (j *junit) tagInText(e element, t tag) {
 func (j *junit) endOf() error {
 	name, length, ok := j.endTag()
 	if !ok {
-		if j.text == otherTag {
+		if j.text == otherTag && j.err != nil && len(j.rest()) < maxEndTag {
 			j.pos, j.cut = j.lexer.end, true
 		} else {
 			j.literal()

@@ -169,3 +169,25 @@ func TestLongTextsAreStreamed(t *testing.T) {
 		}
 	}
 }
+
+// Rows of beginnings without an end take a time that grows with their length
+// and no faster: each of these would take hours otherwise.
+func TestHostileReportsTakeNoTime(t *testing.T) {
+	t.Parallel()
+	const n = 8 << 20
+	for name, row := range map[string]string{
+		"end tags": "</", "start tags": "<a ", "quotes": `<a b="`, "both quotes": `<a b="<a b='`, "attributes": "<a b=c", "cdata": "<![CDATA[", "comments": "<!--",
+		"declarations": "<!DOCTYPE [", "references": "&amp", "suites": "<testsuite>", "cases": "<testcase name='a'>", "failures": "<testcase name='a'><failure>",
+		"nested": "<failure><testcase>", "instructions": "<?xml ", "one tag": "<testcase " + strings.Repeat("a=b ", 10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			content := "<testsuite><testcase name='x'><failure>" + strings.Repeat(row, n/len(row))
+			for _, start := range []string{"", content[:39], content[:11]} {
+				if _, err := ScanJUnit(&slow{[]byte(start + content[39:]), 100}, Options{Uploaded: uploaded}, func(*Case) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

@@ -203,30 +203,38 @@ func (l *lexer) declaration() bool {
 	}
 }
 
+// maxEndTag bounds an end tag, whose name is short. Without a bound, a long row
+// of "</" would be searched to its end for each of them.
+const maxEndTag = 256
+
 // endTag reads "</name>" and does not consume it: length is what it takes. ok is
 // false if it does not end.
 func (l *lexer) endTag() (name []byte, length int, ok bool) {
 	for {
 		rest := l.rest()
+		rest = rest[:min(len(rest), maxEndTag)]
 		if i := bytes.IndexByte(rest, '>'); i >= 0 {
 			return bytes.TrimSpace(rest[2:i]), i + 1, true
 		}
-		if !l.more() {
+		if len(rest) == maxEndTag || !l.more() {
 			return nil, 0, false
 		}
 	}
 }
 
 // startTag reads a start tag and does not consume it. ok is false if it does not
-// end.
+// end. A tag that is not all there is parsed anew when twice as much of it has
+// come, so that a long one costs no more than a few of its length.
 func (l *lexer) startTag() (t tag, ok bool) {
 	for {
 		if t, ok = l.parseTag(l.rest()); ok {
 			return t, true
 		}
+		want := 2 * len(l.rest())
 		if !l.more() {
 			return tag{}, false
 		}
+		l.atLeast(want)
 	}
 }
 

@@ -132,6 +132,7 @@ var sentences = map[NoteCode]string{
 	FewerCases:     "%d suites announce more cases than they have, first: %s.",
 	SuiteFailed:    "%d suites failed outside of their cases, first: %s. Cases may be missing.",
 	Missing:        "%d reports are announced and missing, such as %s.",
+	Refused:        "The upload could not be read, or not all of it: %s.",
 	TooMany:        "There are more cases than may be in one upload: %s.",
 	OtherCounts:    "%d suites announce fewer cases than they have. The cases count.",
 	Nameless:       "%d cases have no name and are left out.",
@@ -156,7 +157,7 @@ type Note struct {
 // Incomplete reports whether something is missing because of it.
 func (n Note) Incomplete() bool {
 	switch n.Code {
-	case Truncated, Empty, NotAReport, SeveralRoots, Malformed, FewerCases, TooMany, SuiteFailed, Missing:
+	case Truncated, Empty, NotAReport, SeveralRoots, Malformed, FewerCases, TooMany, SuiteFailed, Missing, Refused:
 		return true
 	}
 	return false
@@ -167,7 +168,7 @@ func (n Note) String() string {
 	switch text := sentences[n.Code]; n.Code {
 	case Truncated, Empty:
 		return text
-	case NotAReport, TooMany:
+	case NotAReport, TooMany, Refused:
 		return fmt.Sprintf(text, n.Example)
 	case Malformed, FewerCases, SuiteFailed, Missing, BadTimes, BadDurations, AmbiguousTests, UnknownFile, BadOwners:
 		return fmt.Sprintf(text, n.Count, n.Example)

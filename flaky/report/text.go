@@ -102,7 +102,7 @@ func (d *decoder) finish(text string) string {
 }
 
 func odd(r rune) bool {
-	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f || r == 0xfffe || r == 0xffff
+	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
 }
 
 // message decodes a message or a text for people: terminal sequences go.
