@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 
+	"signalbox/flaky"
 	"signalbox/queue"
 )
 
@@ -21,10 +22,15 @@ const (
 	LandJobs  = "land"  // few, and everybody waits for them
 	ReadJobs  = "read"  // calls that read from the host
 	TellJobs  = "tell"  // what people see; may be late
+	TestJobs  = "tests" // reading test reports: the processor's work
 )
 
 // JobQueues lists the job queues, for whoever works them.
-var JobQueues = []string{BuildJobs, LandJobs, ReadJobs, TellJobs}
+var JobQueues = []string{BuildJobs, LandJobs, ReadJobs, TellJobs, TestJobs}
+
+// uploadAttempts is how often the reading of a test report is tried. Reading
+// itself never fails; the database may be away for a while.
+const uploadAttempts = 12
 
 // opts says for each kind of action where it is worked, and that what
 // people see and what nobody waits for goes last.
@@ -43,6 +49,8 @@ func (j *jobs) opts(kind string) *river.InsertOpts {
 		opts.Queue, opts.Priority = TellJobs, 2
 	case queue.Resync{}.Kind():
 		opts.Priority = 3
+	case flaky.ReadUpload{}.Kind():
+		opts.Queue, opts.MaxAttempts = TestJobs, uploadAttempts
 	}
 	return opts
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/julienschmidt/httprouter"
 )
 
-// Config is what the API works with. Store, Host and IsGone are required.
+// Config is what the API works with. Store, Tests, Host and IsGone are required.
 type Config struct {
 	Store Store
+	// Tests is what is known of the repositories' tests.
+	Tests TestStore
 	Host  Host
 	// IsGone reports whether an error of Host says that there is no such
 	// thing; any other error counts as no answer.
@@ -25,6 +27,9 @@ type Config struct {
 	// AllowedBots are the logins of bots whose commands are obeyed, for
 	// getQueue to show.
 	AllowedBots []string
+	// BaseURL is where the dashboard is, without a slash at its end: links
+	// to its pages begin with it.
+	BaseURL string
 	// Version is the program's, for GET /v1/status.
 	Version string
 	// OnRequest hears of every request: the pattern of its route ("" when it
@@ -49,6 +54,8 @@ type Config struct {
 // caller did in the last moments and the key of page tokens.
 type API struct {
 	store    Store
+	tests    TestStore
+	baseURL  string
 	git      Host
 	isGone   func(error) bool
 	hostName string
@@ -73,7 +80,7 @@ type API struct {
 // New makes the API. It serves the paths from /v1/ down, and /docs/api.
 func New(cfg Config) *API {
 	a := &API{
-		store: cfg.Store, git: cfg.Host, isGone: cfg.IsGone,
+		store: cfg.Store, tests: cfg.Tests, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), git: cfg.Host, isGone: cfg.IsGone,
 		hostName: lower(cfg.HostName), bots: append([]string{}, cfg.AllowedBots...), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {

@@ -21,6 +21,8 @@ type route struct {
 	// same. Its call has no organisation then (call.anonymous), and the
 	// handler alone decides what such a caller may do. nil: never.
 	open func(http.Header) bool
+	// raw: the body is of any type, and the query has what it is about.
+	raw bool
 }
 
 // handler decodes, validates, calls and answers. What it returns is encoded
@@ -40,7 +42,7 @@ type call struct {
 	token  account.Token        // zero when anonymous
 	org    account.Organization // of the token
 	header http.Header
-	query  url.Values // of a GET; nil otherwise
+	query  url.Values // of a GET and of a raw body; nil otherwise
 	body   []byte     // nil for a GET
 	now    time.Time
 }
@@ -71,6 +73,10 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/getMergeQueueTestingDetails", scope: account.Read, handle: a.getMergeQueueTestingDetails},
 		{method: http.MethodPost, path: "/v1/getQueueGraph", scope: account.Read, handle: a.getQueueGraph},
 		{method: http.MethodGet, path: "/v1/getMergeQueueMetrics", scope: account.Read, handle: a.getMergeQueueMetrics},
+
+		{method: http.MethodPost, path: "/v1/test-results", scope: account.Submit, handle: a.testResults, raw: true},
+		{method: http.MethodPost, path: "/v1/flaky-tests/list-quarantined-tests", scope: account.Read, handle: a.listQuarantinedTests},
+		{method: http.MethodPost, path: "/v1/flaky-tests/get-test-details", scope: account.Read, handle: a.getTestDetails},
 
 		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
 		{method: http.MethodGet, path: "/v1/openapi.json", handle: a.getOpenAPI},

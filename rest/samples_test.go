@@ -19,8 +19,19 @@ var samples = map[string]string{
 	"/v1/getMergeQueueTestingDetails": `{@main,"testRunId":"$run12"}`,
 	"/v1/setImpactedTargets":          `{@main,"pr":{"number":12},"impactedTargets":["a"]}`,
 	"/v1/getMergeQueueMetrics":        "",
-	"/v1/status":                      "",
+
+	"/v1/test-results":                       "a report; what it is about stands in the query",
+	"/v1/flaky-tests/list-quarantined-tests": `{@main,"org_url_slug":"acme"}`,
+	"/v1/flaky-tests/get-test-details":       `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `"}`,
+
+	"/v1/status": "",
 }
+
+// sampleTest is the test that runCommands runs.
+const sampleTest = "f8aeaf62-c47d-54aa-9855-d1e1b2c57f5b"
+
+// sampleUpload is the query of an upload that is granted.
+const sampleUpload = "?owner=acme&name=app&job=1&sha=0123456789012345678901234567890123456789"
 
 func sampleOf(path string) string {
 	if body, ok := samples[path]; ok {
@@ -44,7 +55,11 @@ func (w *world) ask(rt route, token, body string) (int, string, string) {
 
 func (w *world) requestFor(rt route, token, body string) *http.Request {
 	body = runOf.ReplaceAllStringFunc(strings.ReplaceAll(body, "@main", mainQueue), w.runOf)
-	r := httptest.NewRequest(rt.method, rt.path, strings.NewReader(body))
+	path := rt.path
+	if rt.raw {
+		path += sampleUpload
+	}
+	r := httptest.NewRequest(rt.method, path, strings.NewReader(body))
 	if rt.method != http.MethodGet {
 		r.Header.Set("Content-Type", "application/json")
 	}

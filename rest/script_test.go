@@ -245,9 +245,14 @@ func (w *world) render(got *httptest.ResponseRecorder, contain string) string {
 		body = pretty.Bytes()
 	}
 	out.Write(body)
+	shown := pageTokens.ReplaceAll(out.Bytes(), []byte(`$1"TOKEN"`)) // random on Postgres
+	out.Reset()
+	out.Write(shown)
 	id := got.Header().Get("X-Request-Id")
 	return w.nameRuns(strings.ReplaceAll(out.String(), id, "REQUEST")) + "\n"
 }
+
+var pageTokens = regexp.MustCompile(`("(?:next|prev|last)_page_token": )"[^"]+"`)
 
 var pair = regexp.MustCompile(`(\w+)=("[^"]*"|\S+)`)
 

@@ -139,9 +139,14 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, err
 		}
 	}
 	var err error
-	if rt.method == http.MethodGet {
+	switch {
+	case rt.method == http.MethodGet:
 		c.query, err = readQuery(r)
-	} else {
+	case rt.raw:
+		if c.query, err = readQuery(r); err == nil {
+			c.body, err = readBody(w, r)
+		}
+	default:
 		c.body, err = readJSON(w, r)
 	}
 	if err != nil {
@@ -223,6 +228,11 @@ func readJSON(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, &failure{status: http.StatusUnsupportedMediaType, code: CodeUnsupportedMediaType,
 			message: "Send JSON, with the header Content-Type: application/json."}
 	}
+	return readBody(w, r)
+}
+
+// readBody reads a body that is not too large.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge(w)
 	}

@@ -42,6 +42,8 @@ type world struct {
 	actions []queue.Action
 	reports int64
 	cursor  string // the newest page token
+	tests   scriptTests
+	commits int // of runTests
 	// judge sees every request and its answer; nil: nobody does.
 	judge func(r *http.Request, body []byte, got *httptest.ResponseRecorder)
 }
@@ -128,10 +130,13 @@ func newWorld(t *testing.T, adjust func(*Config)) *world {
 // begin makes the host and the API.
 func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	w.store = &faulty{scriptStore: store}
+	if w.tests, _ = store.(scriptTests); w.tests == nil {
+		w.tests = newTestMemory(w.clock.now)
+	}
 	w.host = &fakeHost{pulls: map[int64]queue.PullRequest{}, mergeable: map[int64]queue.Mergeability{}, runs: map[int64]fakeRun{}, installed: map[string]string{"acme/app": "acme"}}
 	ids := 0
 	cfg := Config{
-		Store: w.store, Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
+		Store: w.store, Tests: w.tests, BaseURL: "https://signalbox.example", Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
 		HostName: testHost, AllowedBots: []string{"renovate"}, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
 	}
@@ -222,6 +227,8 @@ func (w *world) command(line string) {
 	case "see":
 		w.pull(number, given)
 		w.learn(w.queues[0].ID, queue.PullRequestSeen{PullRequest: w.host.pulls[number], Read: true})
+	case "tests":
+		w.runTests(words[1:])
 	case "run":
 		pr, _ := strconv.ParseInt(given["pull"], 10, 64)
 		w.host.runs[number] = fakeRun{w.host.pulls[pr].Head, given["live"] == "yes"}

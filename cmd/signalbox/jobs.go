@@ -26,6 +26,7 @@ var jobWorkers = map[string]int{
 	db.LandJobs:  8,
 	db.ReadJobs:  16,
 	db.TellJobs:  8,
+	db.TestJobs:  2,
 }
 
 // softStop is how long jobs may go on when we stop; then they are cut off and
@@ -51,6 +52,10 @@ func newJobs(d *database, e *engine.Engine, log *slog.Logger) (*jobClient, error
 	if err := e.AddWorkers(workers); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("register workers: %w", err)
+	}
+	if err := river.AddWorkerSafely(workers, &uploadReader{store: d.DB}); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("register the reader of test reports: %w", err)
 	}
 	queues := map[string]river.QueueConfig{}
 	for _, name := range db.JobQueues {

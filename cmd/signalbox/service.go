@@ -137,7 +137,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	api := rest.New(rest.Config{
-		Store: s.db.DB, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
+		Store: s.db.DB, Tests: s.db.DB, BaseURL: s.cfg.baseURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
 		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})

@@ -1,0 +1,242 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"signalbox/flaky"
+)
+
+// maxSame bounds the earlier runs of the same code that an upload is compared
+// with: of a commit that is run a thousand times, the newest are enough.
+const maxSame = 20
+
+// entry is the work of entering one upload, step by step, in one transaction.
+type testEntry struct {
+	ctx    context.Context
+	tx     *sqlx.Tx
+	now    time.Time
+	upload flaky.Upload
+	read   flaky.Read
+	run    flaky.Run
+	tested []int64 // pull requests that a failure counts for
+
+	numbers  map[uuid.UUID]int64 // of the tests of this upload
+	ids      map[int64]uuid.UUID
+	outcomes outcomes
+	failed   []flaky.Seen
+	rows     map[uuid.UUID]*caseRow // tests whose history is at hand
+}
+
+// EnterUpload stores what was read of an upload and all that follows from it,
+// in one transaction: results, counters, evidence, states and quarantines. The
+// uploads of a repository are entered one after the other. An upload that was
+// entered already is left as it is.
+func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) error {
+	now := db.clock()
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		if err := lockTests(ctx, tx, u.Repository); err != nil {
+			return err
+		}
+		var waits bool
+		if err := tx.GetContext(ctx, &waits, `SELECT entered_at IS NULL FROM test_uploads WHERE id = $1 FOR UPDATE`, u.ID); err != nil || !waits {
+			return err
+		}
+		e := &testEntry{ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, ids: map[int64]uuid.UUID{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}}
+		return e.all()
+	})
+	return fail(fmt.Sprintf("enter test report %d", u.ID), err)
+}
+
+func (e *testEntry) all() (err error) {
+	if e.run, e.tested, err = place(e.ctx, e.tx, e.upload); err != nil {
+		return err
+	}
+	if e.run.At = e.read.At; e.run.At.IsZero() || e.run.At.After(e.upload.Received) {
+		e.run.At = e.upload.Received
+	}
+	for _, step := range []func() error{e.tests, e.count, e.judge, e.failures, e.finish} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostNew bounds the tests that an upload may bring to a repository that has
+// tests already: names that change every run are no tests.
+func mostNew(known, ran int) int {
+	if known == 0 {
+		return ran
+	}
+	return max(1000, ran/2)
+}
+
+// tests finds the numbers of the upload's tests and makes those that are new.
+func (e *testEntry) tests() error {
+	ids := make([]uuid.UUID, len(e.read.Tests))
+	for i := range e.read.Tests {
+		ids[i] = e.read.Tests[i].ID
+	}
+	var known int
+	if err := e.tx.GetContext(e.ctx, &known, `SELECT count(*) FROM (SELECT 1 FROM test_cases WHERE repository_id = $1 LIMIT 1) t`, e.upload.Repository); err != nil {
+		return fmt.Errorf("find out whether there are tests: %w", err)
+	}
+	if err := e.look(ids); err != nil {
+		return err
+	}
+	var fresh []caseRow
+	dropped := 0
+	for i := range e.read.Tests {
+		t := &e.read.Tests[i]
+		if _, have := e.numbers[t.ID]; have {
+			continue
+		}
+		if len(fresh) == mostNew(known, len(ids)) {
+			dropped++
+			continue
+		}
+		e.numbers[t.ID] = 0
+		fresh = append(fresh, newCase(e.upload, t, e.run.At))
+	}
+	if dropped > 0 {
+		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "TOO_MANY_NEW_TESTS", Count: dropped,
+			Text: fmt.Sprintf("%d tests are left out because the repository has never seen them and there are too many of that kind. Do their names change with every run?", dropped)})
+	}
+	if err := e.makeCases(fresh); err != nil {
+		return err
+	}
+	if err := e.look(ids); err != nil {
+		return err
+	}
+	for i := range e.read.Tests {
+		t := &e.read.Tests[i]
+		number := e.numbers[t.ID]
+		if number == 0 || t.Skipped {
+			continue
+		}
+		e.outcomes[number] = outcomeOf(t.Result)
+		if t.Failed {
+			e.failed = append(e.failed, *t)
+		}
+	}
+	e.run.Tests, e.run.Failed = len(e.outcomes), len(e.failed)
+	_, err := e.tx.ExecContext(e.ctx, `
+		UPDATE test_cases SET seen_on = $2 WHERE repository_id = $1 AND seen_on < $2 AND id = ANY($3)`,
+		e.upload.Repository, day(e.run.At), pq.Array(keys(e.outcomes)))
+	if err != nil {
+		return fmt.Errorf("note that tests ran: %w", err)
+	}
+	return nil
+}
+
+// look finds the numbers of tests by their ids.
+func (e *testEntry) look(ids []uuid.UUID) error {
+	var found []struct {
+		ID     int64     `json:"id"`
+		TestID uuid.UUID `json:"test_id"`
+	}
+	if err := e.tx.SelectContext(e.ctx, &found, `SELECT id, test_id FROM test_cases WHERE repository_id = $1 AND test_id = ANY($2::uuid[])`,
+		e.upload.Repository, pq.Array(ids)); err != nil {
+		return fmt.Errorf("find tests: %w", err)
+	}
+	for _, f := range found {
+		e.numbers[f.TestID], e.ids[f.ID] = f.ID, f.TestID
+	}
+	return nil
+}
+
+func keys(o outcomes) []int64 {
+	all := make([]int64, 0, len(o))
+	for n := range o {
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// day is the day of a moment, in UTC, as a parameter.
+func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// count adds the upload to the counters of its hour and its day. A run that was
+// marked as an infrastructure failure counts nowhere.
+func (e *testEntry) count() error {
+	if e.run.Infrastructure || len(e.outcomes) == 0 {
+		return nil
+	}
+	chunks := map[int64]tallies{}
+	for n, bits := range e.outcomes {
+		c := n / chunkSize
+		if chunks[c] == nil {
+			chunks[c] = tallies{}
+		}
+		chunks[c][n%chunkSize] = flaky.Tally{Runs: 1, Failures: int(bits & bitFailed)}
+	}
+	at := e.run.At.UTC()
+	for table, start := range map[string]time.Time{"test_hours": at.Truncate(time.Hour), "test_days": at.Truncate(24 * time.Hour)} {
+		if err := e.countIn(table, start, chunks); err != nil {
+			return fmt.Errorf("count in %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+func (e *testEntry) countIn(table string, start time.Time, chunks map[int64]tallies) error {
+	numbers := make([]int64, 0, len(chunks))
+	for c := range chunks {
+		numbers = append(numbers, c)
+	}
+	var old []struct {
+		Chunk  int64  `json:"chunk"`
+		Counts []byte `json:"counts"`
+	}
+	if err := e.tx.SelectContext(e.ctx, &old, `SELECT chunk, counts FROM `+table+` WHERE repository_id = $1 AND at = $2 AND chunk = ANY($3)`,
+		e.upload.Repository, stamp(start), pq.Array(numbers)); err != nil {
+		return err
+	}
+	before := map[int64][]byte{}
+	for _, o := range old {
+		before[o.Chunk] = o.Counts
+	}
+	packed := make([][]byte, len(numbers))
+	for i, c := range numbers {
+		sum := tallies{}
+		if err := errors.Join(sum.add(before[c], nil), sum.add(chunks[c].pack(), nil)); err != nil {
+			return err
+		}
+		packed[i] = sum.pack()
+	}
+	_, err := e.tx.ExecContext(e.ctx, `
+		INSERT INTO `+table+` (repository_id, chunk, at, counts) SELECT $1, c, $2, p FROM unnest($3::bigint[], $4::bytea[]) AS u(c, p)
+		ON CONFLICT (repository_id, chunk, at) DO UPDATE SET counts = excluded.counts`, e.upload.Repository, stamp(start), pq.Array(numbers), pq.Array(packed))
+	return err
+}
+
+// finish marks the upload as entered.
+func (e *testEntry) finish() error {
+	if _, err := e.tx.ExecContext(e.ctx, `INSERT INTO test_results (day, upload_id, packed) VALUES ($1, $2, $3)`, day(e.run.At), e.upload.ID, e.outcomes.pack()); err != nil {
+		return fmt.Errorf("store results: %w", err)
+	}
+	run, err := encode(e.run)
+	if err != nil {
+		return err
+	}
+	notes, err := encode(append([]flaky.Note{}, e.read.Notes...))
+	if err != nil {
+		return err
+	}
+	_, err = e.tx.ExecContext(e.ctx, `
+		UPDATE test_uploads SET entered_at = $2, body = NULL, line = $3, run = $4, tree = $5, at = $6, tests = $7, failed = $8, skipped = $9, complete = $10, notes = $11
+		WHERE id = $1`, e.upload.ID, stamp(e.now), clean(e.run.Line()), run, clean(e.run.Tree), stamp(e.run.At), e.run.Tests, e.run.Failed, e.read.Skipped(), e.read.Complete(), notes)
+	if err != nil {
+		return fmt.Errorf("mark the upload as entered: %w", err)
+	}
+	return nil
+}

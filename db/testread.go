@@ -1,0 +1,172 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+
+	"signalbox/flaky"
+	"signalbox/queue"
+)
+
+// rulesOf is what a repository wants of quarantine: nothing until somebody
+// switches it on.
+func rulesOf(ctx context.Context, q sqlx.QueryerContext, repository int64) (flaky.Rules, error) {
+	var automatic []bool
+	if err := sqlx.SelectContext(ctx, q, &automatic, `SELECT automatic FROM test_settings WHERE repository_id = $1`, repository); err != nil {
+		return flaky.Rules{}, fmt.Errorf("read what the repository wants of quarantine: %w", err)
+	}
+	return flaky.Rules{Automatic: len(automatic) > 0 && automatic[0]}, nil
+}
+
+// talliesOf sums up the counters of tests from one moment up to another, by
+// their numbers. Counters are of whole hours or days, UTC: one that began
+// before the moment is left out.
+func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time) (tallies, error) {
+	chunks := map[int64]map[int64]bool{}
+	var asked []int64
+	for _, n := range numbers {
+		c := n / chunkSize
+		if chunks[c] == nil {
+			chunks[c] = map[int64]bool{}
+			asked = append(asked, c)
+		}
+		chunks[c][n%chunkSize] = true
+	}
+	var rows []struct {
+		Chunk  int64  `json:"chunk"`
+		Counts []byte `json:"counts"`
+	}
+	if err := sqlx.SelectContext(ctx, q, &rows, `
+		SELECT chunk, counts FROM `+table+` WHERE repository_id = $1 AND chunk = ANY($2) AND at > $3 AND at <= $4`,
+		repository, pq.Array(asked), stamp(from), stamp(to)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", table, err)
+	}
+	all := tallies{}
+	for _, row := range rows {
+		part := tallies{}
+		if err := part.add(row.Counts, func(n int64) bool { return chunks[row.Chunk][n] }); err != nil {
+			return nil, err
+		}
+		for n, t := range part {
+			sum := all[row.Chunk*chunkSize+n]
+			all[row.Chunk*chunkSize+n] = flaky.Tally{Runs: sum.Runs + t.Runs, Failures: sum.Failures + t.Failures}
+		}
+	}
+	return all, nil
+}
+
+// storeJudged writes tests that were judged, and what changed.
+func storeJudged(ctx context.Context, tx *sqlx.Tx, rows []caseRow, changes []changeRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	text, err := encode(rows)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE test_cases t SET status = n.status, status_at = n.status_at, status_code = n.status_code, status_reason = n.status_reason,
+			suspected = n.suspected, score = n.score, quarantined_at = n.quarantined_at, watched = n.watched, history = n.history,
+			setting = n.setting, owner = n.owner, reason = n.reason, actor = n.actor, expires_at = n.expires_at
+		FROM json_populate_recordset(NULL::test_cases, $1) n WHERE t.id = n.id`, text); err != nil {
+		return fmt.Errorf("store what tests are: %w", err)
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	if text, err = encode(changes); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO test_changes (case_id, at, what, before, after, code, reason, actor, upload_id, score)
+		SELECT case_id, at, what, before, after, code, reason, actor, upload_id, score FROM json_populate_recordset(NULL::test_changes, $1)`, text); err != nil {
+		return fmt.Errorf("store what changed about tests: %w", err)
+	}
+	return nil
+}
+
+// shownRow is a test as a list shows it.
+type shownRow struct {
+	caseRow
+	Codeowners pq.StringArray `json:"codeowners"`
+	Ticket     string         `json:"ticket"`
+}
+
+const shownColumns = `id, test_id, name, parent, file, classname, variant, codeowners, ticket, status, status_at, status_code, status_reason,
+	suspected, score, setting, owner, reason, actor, expires_at, quarantined_at`
+
+func (r *shownRow) test() flaky.TestCase {
+	return flaky.TestCase{
+		Test:   flaky.Test{File: r.File, Classname: r.Classname, Parent: r.Parent, Name: r.Name, Variant: r.Variant},
+		Number: r.ID, ID: r.TestID, Codeowners: r.Codeowners, Status: flaky.Status(r.Status), StatusAt: time.Time(r.StatusAt).UTC(),
+		StatusCode: flaky.ReasonCode(r.StatusCode), StatusReason: r.StatusReason, Suspected: r.Suspected, Score: r.Score,
+		Override: r.override(), Ticket: r.Ticket, QuarantinedAt: time.Time(r.QuarantinedAt),
+	}
+}
+
+// QuarantinedTests is a page of the quarantined tests of a repository, those
+// that were quarantined last first: take of them from the offset on, and how
+// many there are.
+func (db *DB) QuarantinedTests(ctx context.Context, repo queue.RepoID, offset, take int) (tests []flaky.TestCase, total int, err error) {
+	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		tests = []flaky.TestCase{}
+		if err := tx.GetContext(ctx, &total, `SELECT count(*) FROM test_cases WHERE repository_id = $1 AND quarantined_at IS NOT NULL`, int64(repo)); err != nil {
+			return err
+		}
+		var rows []shownRow
+		if err := tx.SelectContext(ctx, &rows, `
+			SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND quarantined_at IS NOT NULL
+			ORDER BY quarantined_at DESC, id DESC OFFSET $2 LIMIT $3`, int64(repo), offset, take); err != nil {
+			return err
+		}
+		for i := range rows {
+			tests = append(tests, rows[i].test())
+		}
+		return nil
+	})
+	return tests, total, fail("list quarantined tests", err)
+}
+
+// TestDetails is a test of a repository with what happened to it of late.
+// ErrNotFound: the repository has no such test.
+func (db *DB) TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time) (d flaky.TestDetails, err error) {
+	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
+		d = flaky.TestDetails{}
+		var row shownRow
+		if err := tx.GetContext(ctx, &row, `SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
+			return err
+		}
+		d.TestCase = row.test()
+		for _, c := range []struct {
+			table string
+			from  time.Time
+			to    *flaky.Tally
+		}{{"test_days", now.AddDate(0, 0, -7), &d.Week}, {"test_hours", now.Add(-24 * time.Hour), &d.Day}} {
+			sum, err := talliesOf(ctx, tx, c.table, int64(repo), []int64{row.ID}, c.from, now)
+			if err != nil {
+				return err
+			}
+			*c.to = sum[row.ID]
+		}
+		var common []struct {
+			Summary string `json:"summary"`
+			Count   int64  `json:"count"`
+			Last    stamp  `json:"last"`
+		}
+		if err := tx.SelectContext(ctx, &common, `
+			SELECT min(summary) AS summary, sum(count)::bigint AS count, max(last_at) AS last FROM test_fingerprints
+			WHERE case_id = $1 AND day > $2 GROUP BY fingerprint ORDER BY 2 DESC, 3 DESC LIMIT 5`, row.ID, day(now.AddDate(0, 0, -30))); err != nil {
+			return err
+		}
+		for _, c := range common {
+			d.Failures = append(d.Failures, flaky.Common{Summary: c.Summary, Count: c.Count, Last: time.Time(c.Last)})
+		}
+		return tx.GetContext(ctx, &d.PullRequests, `SELECT count(DISTINCT pr) FROM test_pulls WHERE case_id = $1 AND day > $2`, row.ID, day(now.AddDate(0, 0, -7)))
+	})
+	return d, fail(fmt.Sprintf("read test %s", id), err)
+}

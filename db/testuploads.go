@@ -1,0 +1,116 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"signalbox/flaky"
+	"signalbox/queue"
+)
+
+// AddUpload keeps a report until it is read, and asks for its reading with a
+// job. key is made of its content, its job and the attempt: the same again
+// changes nothing, and fresh is false. ErrNotFound: there is no such repository.
+func (db *DB) AddUpload(ctx context.Context, u flaky.Upload, key [32]byte, body []byte) (id int64, fresh bool, err error) {
+	sent, err := encode(u.Sent)
+	if err != nil {
+		return 0, false, err
+	}
+	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		var ids []int64
+		if err := tx.SelectContext(ctx, &ids, `
+			INSERT INTO test_uploads (repository_id, key, received_at, at, sent, body, commit)
+			VALUES ($1, $2, $3, $3, $4, $5, $6) ON CONFLICT (repository_id, key) DO NOTHING RETURNING id`,
+			u.Repository, key[:], stamp(u.Received), sent, body, clean(u.Commit)); err != nil {
+			return missingIs(err, queue.ErrNotFound)
+		}
+		if fresh = len(ids) > 0; fresh {
+			id = ids[0]
+			return db.jobs.insert(ctx, tx, []queue.Action{flaky.ReadUpload{Upload: id}})
+		}
+		return tx.GetContext(ctx, &id, `SELECT id FROM test_uploads WHERE repository_id = $1 AND key = $2`, u.Repository, key[:])
+	})
+	return id, fresh, fail("keep a test report", err)
+}
+
+// uploadRow is an upload that waits.
+type uploadRow struct {
+	ID         int64                `json:"id"`
+	Repository int64                `json:"repository_id"`
+	Org        string               `json:"slug"`
+	Repo       string               `json:"repo"`
+	Received   stamp                `json:"received_at"`
+	Sent       document[flaky.Sent] `json:"sent"`
+	Body       []byte               `json:"body"`
+}
+
+// WaitingUpload is a report that is kept and not yet read, and its body.
+// ErrNotFound: there is none, or it was read.
+func (db *DB) WaitingUpload(ctx context.Context, id int64) (flaky.Upload, []byte, error) {
+	var row uploadRow
+	err := db.sql.GetContext(ctx, &row, `
+		SELECT u.id, u.repository_id, o.slug, r.host || '/' || r.owner || '/' || r.name AS repo, u.received_at, u.sent, u.body
+		FROM test_uploads u JOIN repositories r ON r.id = u.repository_id JOIN organizations o ON o.id = r.org_id
+		WHERE u.id = $1 AND u.entered_at IS NULL`, id)
+	if err != nil {
+		return flaky.Upload{}, nil, fail(fmt.Sprintf("read test report %d", id), err)
+	}
+	return flaky.Upload{ID: row.ID, Repository: row.Repository, Org: row.Org, Repo: row.Repo, Received: time.Time(row.Received).UTC(), Sent: row.Sent.v}, row.Body, nil
+}
+
+// place finds out what an upload tested. Whether its commit is one of the
+// queue's is decided by the queue's runs, never by what the upload says of its
+// branch; and what comes from a fork is a pull request whatever it says.
+func place(ctx context.Context, tx *sqlx.Tx, u flaky.Upload) (flaky.Run, []int64, error) {
+	r := flaky.Run{ID: u.ID, At: u.Received, Check: u.Check, Kind: flaky.Other, Branch: u.Branch, Commit: u.Commit, Tree: u.Tree,
+		Head: u.Head, Base: u.Base, Trusted: u.Trusted && !u.Fork, Infrastructure: u.Infrastructure}
+	var runs []struct {
+		Branch  string                 `json:"branch"`
+		Tree    string                 `json:"tree"`
+		Chain   document[[]queue.Step] `json:"chain"`
+		Members int                    `json:"members"`
+	}
+	if u.Commit != "" && !u.Fork {
+		if err := tx.SelectContext(ctx, &runs, `
+			SELECT q.branch, r.tree, r.chain, cardinality(r.members) AS members FROM runs r JOIN queues q ON q.id = r.queue_id
+			WHERE q.repository_id = $1 AND r.commit = $2 ORDER BY r.asked_at DESC LIMIT 1`, u.Repository, clean(u.Commit)); err != nil {
+			return r, nil, fmt.Errorf("find the queue's run of a commit: %w", err)
+		}
+	}
+	if len(runs) > 0 {
+		chain := runs[0].Chain.v
+		r.Kind, r.Branch, r.Tree = flaky.Queue, runs[0].Branch, runs[0].Tree
+		var tested []int64
+		for i, step := range chain {
+			r.PullRequests = append(r.PullRequests, int(step.PR))
+			if i >= len(chain)-runs[0].Members {
+				tested = append(tested, step.PR)
+			}
+		}
+		return r, tested, nil
+	}
+	if u.Pull > 0 || u.Fork {
+		r.Kind = flaky.PullRequest
+		if r.Head == "" {
+			r.Head = u.Commit
+		}
+		if u.Pull > 0 {
+			r.PullRequests = []int{u.Pull}
+			return r, []int64{int64(u.Pull)}, nil
+		}
+		return r, nil, nil
+	}
+	var stable bool
+	if err := tx.GetContext(ctx, &stable, `
+		SELECT EXISTS (SELECT 1 FROM repositories WHERE id = $1 AND default_branch = $2 AND $2 <> '')
+			OR EXISTS (SELECT 1 FROM queues WHERE repository_id = $1 AND branch = $2)`, u.Repository, clean(u.Branch)); err != nil {
+		return r, nil, fmt.Errorf("find out whether a branch is stable: %w", err)
+	}
+	if stable {
+		r.Kind = flaky.Stable
+	}
+	return r, nil, nil
+}
