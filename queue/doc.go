@@ -30,6 +30,9 @@
 // always, in parallel mode when their impacted targets ([TargetSet]) share one.
 // That overlap rule is all that a mode is.
 //
+// A stack is pull requests that are based on one another. It is one entry, that
+// of its top, whose head contains all the others: see [Layer].
+//
 // # One decision
 //
 //	facts ──apply──► Snapshot ──stages──► Plan {changes, moves, actions, wake}
@@ -147,5 +150,10 @@
 //   - During a mode switch, asking for the old mode is refused like any other.
 //   - A cancellation during a landing is refused as too late, but remembered: if
 //     the landing does not happen, the entry leaves.
+//   - A stack is the pull request that is asked for and all that it is based on,
+//     down to the queue's branch. It is one entry and lands as one commit (with
+//     rebase, as all its commits): so every mode, batches, bisections and both
+//     ways of landing work with it as with any entry, and it fails as a whole.
+//     A pull request beneath its top has no entry of its own meanwhile.
 //   - An entry that came back from a bisection never waits for a batch to fill.
 package queue

@@ -209,6 +209,8 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, event string, body []byte) { check(t, event, body) })
 }
 
+// BC-25 and BC-26: events about a fork's commit name no pull request, or one of
+// another repository.
 func TestCheckRunsFollowTheCommitAndNotThePullRequestList(t *testing.T) {
 	t.Parallel()
 	all := payloads(t)

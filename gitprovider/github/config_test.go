@@ -51,6 +51,16 @@ func TestConfigurationFilesAreReadOrTheirMistakeIsNamed(t *testing.T) {
 	}
 }
 
+// BC-80 (chdsbd/kodiak#211): nothing in the file is a pattern or a template that
+// somebody else's text is matched with or put into. A name is that name.
+func TestNamesInTheConfigurationAreNoPatterns(t *testing.T) {
+	t.Parallel()
+	list, err := parseConfig("f.yaml", []byte("blocking_title_regex: (a+)+$\nmerge:\n  required_statuses: ['(a+)+$', '{{ title }}', '${GITHUB_TOKEN}', '*']\n"))
+	if got := fmt.Sprintf("%q %v", list, err); got != `["(a+)+$" "{{ title }}" "${GITHUB_TOKEN}" "*"] <nil>` {
+		t.Errorf("got %s", got)
+	}
+}
+
 // Whatever a stranger writes, the answer comes, names no more than it may, and
 // an error says which file.
 func FuzzConfigurationFile(f *testing.F) {

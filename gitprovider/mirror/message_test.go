@@ -8,6 +8,8 @@ import (
 	"signalbox/queue"
 )
 
+// BC-70: whatever a title is made of, it is text, one line of it, and nobody is
+// called by it.
 func TestTitlesAreInert(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ title, given, merge, squash string }{

@@ -32,17 +32,17 @@ const again = "Then comment `/merge` to queue it again."
 // thing in another state, therefore the state is part of the key.
 var endings = map[queue.EntryState]map[queue.Reason]endingText{
 	queue.Failed: {
-		queue.MergeConflict:         {"it does not merge", "Update the branch and resolve the conflict. " + again, true, false},
-		queue.ConfigInvalid:         {"the configuration file is not valid", "Correct the file. " + again, true, false},
+		queue.MergeConflict:         {"it conflicts with what it would land on", "Update the branch and resolve the conflict. " + again, true, false},
+		queue.ConfigInvalid:         {"the configuration file is not valid", "Fix the file and push it. " + again, true, false},
 		queue.NoRequiredStatuses:    {"no check is required, so nothing could prove the change", "Name the required checks in the queue's settings, in `.signalbox.yaml`, or in the rules of the branch. " + again, true, false},
 		queue.StartRetriesExhausted: {"its test branch could not be built", "Most likely the Git host or the network was at fault. Comment `/merge` to try again; if it fails again, an operator should look at the log.", true, false},
 		queue.TestBranchRefused:     {"the Git host refused its test branch", "Somebody with the right to change the repository's rules or the App's permissions has to allow it. " + again, true, false},
 		queue.DraftPRsNotAllowed:    {"the Git host allows no draft pull requests here", "Turn off draft pull requests for test branches in the queue's settings. " + again, true, false},
-		queue.RequiredStatusFailed:  {"required checks failed", "Correct what they found and push it. If a check was at fault and not the change, nothing needs to be pushed. " + again, true, true},
-		queue.TestRunTimeout:        {"the tests took too long", "Find out from the checks what hung or was slow. " + again, true, true},
+		queue.RequiredStatusFailed:  {"required checks failed", "Fix what they found and push it. If a check was at fault and not the change, nothing needs to be pushed. " + again, true, true},
+		queue.TestRunTimeout:        {"the tests took too long", "Look at the checks for what hung or was slow. " + again, true, true},
 		queue.ChecksNeverStarted:    {"required checks never started", "This is the set-up's fault, not the change's: a workflow has to run on pushes to `signalbox/**` and report the required checks. " + again, true, true},
-		queue.FailedByOptimization:  {"the very same tree had failed already", "Correct what the checks found and push it. " + again, true, true},
-		queue.LandingRefused:        {"the Git host refused to merge it", "Do what the message asks for. " + again, true, true},
+		queue.FailedByOptimization:  {"the tests fail with it and pass without it", "Fix what the checks found and push it. " + again, true, true},
+		queue.LandingRefused:        {"the Git host refused to merge it", "Do what the host asks for. " + again, true, true},
 	},
 	queue.Cancelled: {
 		queue.CancelledByUser:     {"that was asked for", "", false, false},
@@ -54,7 +54,7 @@ var endings = map[queue.EntryState]map[queue.Reason]endingText{
 		queue.PRConvertedToDraft:  {"the pull request was converted to a draft", "Mark it ready for review. " + again, true, false},
 		queue.NotReadyTimeout:     {"it was not ready in time", "Do what is still missing. " + again, true, false},
 		queue.RepositoryRemoved:   {"Signalbox can no longer work on this repository", "", false, false},
-		queue.StackMemberChanged:  {"another pull request of its stack changed", "Look at the stack. " + again, true, false},
+		queue.StackMemberChanged:  {"another pull request of its stack changed", "Look at what changed in the stack. " + again, true, false},
 	},
 	queue.Merged: {
 		queue.MergedByQueue:      {"its tests passed", "", false, true},

@@ -176,7 +176,7 @@ func endedText(v view) string {
 	default:
 		line("It left the queue because %s (`%s`).", t.what, v.entry.Reason)
 	}
-	if v.entry.Message != "" && (t.calls || v.entry.State != queue.Merged) {
+	if v.entry.Message != "" && t.calls || v.entry.Reason == queue.CancelledByUser && v.entry.State == queue.Cancelled {
 		line("")
 		line("> %s", prose(v.entry.Message))
 	}
@@ -208,11 +208,12 @@ func noticeText(v view) string {
 		what = "was merged into"
 	}
 	line("%sThis pull request %s %s because %s (`%s`).", callees(v.entry), what, quoted(v.queue.Branch), t.what, v.entry.Reason)
-	if v.entry.Message != "" {
+	failing := v.failing()
+	if named := len(failing) > 0 && v.entry.Reason == queue.RequiredStatusFailed; v.entry.Message != "" && !named {
 		line("")
 		line("> %s", prose(v.entry.Message))
 	}
-	if failing := v.failing(); len(failing) > 0 {
+	if len(failing) > 0 {
 		line("")
 		line("Failed checks:")
 		for _, r := range failing {
