@@ -157,10 +157,15 @@ func (d *decision) askPreflight() {
 	}
 	p.Due, p.Asked, p.Again = time.Time{}, d.now, false
 	d.wakeAt(d.now.Add(preflightDeadline))
-	d.actions = append(d.actions, RunPreflight{
+	d.actions = append(d.actions, q.PreflightWork())
+}
+
+// PreflightWork is the preflight that the queue needs.
+func (q *Queue) PreflightWork() RunPreflight {
+	return RunPreflight{
 		Queue: q.ID, Branch: q.Branch, Method: q.MergeMethod, Chosen: q.ChosenLandingMode, DraftPRs: q.CreatePRsForTestingBranches,
-		RequiredStatuses: q.RequiredStatuses, Silent: p.Silent, NoDrafts: p.NoDrafts,
-	})
+		RequiredStatuses: q.RequiredStatuses, Silent: q.Preflight.Silent, NoDrafts: q.Preflight.NoDrafts,
+	}
 }
 
 // changesSetUp reports whether a change is about what a preflight looks at.

@@ -16,6 +16,7 @@ const listedAtOnce = 100
 
 // queueView is the page of one queue.
 type queueView struct {
+	SetUp        setUp
 	Repo, Branch string
 	URL          string
 	State        badge
@@ -97,12 +98,39 @@ type entryRow struct {
 	Size     int  // members of that group
 }
 
+// setUp is what a look at the queue's set-up on the host found that somebody
+// should know.
+type setUp struct {
+	Findings []findingRow
+	At       moment
+}
+
+type findingRow struct {
+	Level           badge
+	Message, Action string
+}
+
+var findingBadges = map[queue.Level]badge{
+	queue.LevelProblem: {"to do", "bad"}, queue.LevelNote: {"note", "off"}, queue.LevelUnknown: {"unknown", "wait"},
+}
+
+func setUpOf(p *queue.Preflight, now time.Time) setUp {
+	v := setUp{At: at(p.At, now)}
+	for _, f := range p.Findings {
+		if f.Level != queue.LevelOK {
+			v.Findings = append(v.Findings, findingRow{look(findingBadges, f.Level), f.Message, f.Action})
+		}
+	}
+	return v
+}
+
 // viewQueue makes the page of a queue that s holds whole. all says that lists
 // are not to be cut. It fills in s.FreeAhead.
 func viewQueue(s *queue.Snapshot, ended []queue.Entry, all bool, now time.Time) queueView {
 	q := &s.Queue
 	v := queueView{
-		Repo: q.Repo.String(), Branch: q.Branch, URL: QueueURL("", q.Repo, q.Branch),
+		SetUp: setUpOf(&q.Preflight, now),
+		Repo:  q.Repo.String(), Branch: q.Branch, URL: QueueURL("", q.Repo, q.Branch),
 		State: look(queueBadges, q.State), Why: whyQueue(q),
 		Target: commit(q.Target.Commit, anyURL(s, ended)), Mode: string(q.ReportedMode()), Settings: settings(q), Now: at(now, now),
 		Slots:   slots{Used: int64(liveRuns(s, s.Line)), All: q.Concurrency},

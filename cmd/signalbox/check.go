@@ -25,6 +25,7 @@ type config struct {
 	listen        string
 	metricsListen string // "" = no metrics
 	baseURL       string
+	hook          string // where webhooks should go; "" where nobody said how we are reached
 	githubURL     string // web and git address, without a slash at the end
 	githubAPIURL  string // with a slash at the end
 	host          string // of repositories, in lower case
@@ -98,6 +99,9 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		if strings.ContainsAny(p, " \t\r\n") {
 			c.wrong("command-prefixes: %q is not one word", p)
 		}
+	}
+	if cfg.baseURL != "" {
+		cfg.hook = cfg.baseURL + "/webhook"
 	}
 	c.gitHub(s.gitHub, &cfg)
 	c.commits(s.commits, &cfg)

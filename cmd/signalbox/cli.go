@@ -21,6 +21,7 @@ type console struct {
 type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the server."`
 	Demo    demoCommand    `cmd:"" help:"Show the whole thing on this machine: a simulated GitHub, a few authors, a CI, and the real server."`
+	Doctor  doctorCommand  `cmd:"" help:"Look at the set-up of queues on their host, and say what is wrong and what to do. Fails when something is."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database's schema up to date. serve does so by itself."`
 	Token   struct {
 		Create tokenCreateCommand `cmd:"" help:"Make an API token and print it, once."`

@@ -77,21 +77,12 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 			return s, err
 		}
 	}
-	hook := "" // where webhooks should go is known only if somebody said how we are reached
 	if s.cfg.baseURL == "" {
 		s.cfg.baseURL = "http://" + s.main.address()
-	} else {
-		hook = s.cfg.baseURL + "/webhook"
 	}
-	limits := github.Limits{}
-	if cfg.unlimited {
-		limits = github.Unlimited
-	}
-	s.host, err = github.New(github.Config{
-		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host, WebhookURL: hook,
-		CommitBody: cfg.commitBody, CommitterName: cfg.committer, CommitterEmail: cfg.committerMail, SigningKey: cfg.signingKey, MirrorSize: cfg.mirrorSize,
-		BotLogin: cfg.appSlug + "[bot]", Limits: limits, DataDir: cfg.dataDir, OnCall: s.metrics.called, OnBudget: s.metrics.left, Log: cfg.log, Now: s.clock.Now, After: s.clock.After,
-	})
+	host := hostConfig(s.cfg)
+	host.OnCall, host.OnBudget, host.Now, host.After = s.metrics.called, s.metrics.left, s.clock.Now, s.clock.After
+	s.host, err = github.New(host)
 	if err != nil {
 		return s, err
 	}
@@ -113,6 +104,19 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	}
 	s.jobs, err = newJobs(d, s.engine, cfg.log)
 	return s, err
+}
+
+// hostConfig is how the host is reached as the App.
+func hostConfig(cfg config) github.Config {
+	out := github.Config{
+		AppID: cfg.appID, PrivateKey: cfg.appKey, APIURL: cfg.githubAPIURL, WebURL: cfg.githubURL, Host: cfg.host, WebhookURL: cfg.hook,
+		CommitBody: cfg.commitBody, CommitterName: cfg.committer, CommitterEmail: cfg.committerMail, SigningKey: cfg.signingKey, MirrorSize: cfg.mirrorSize,
+		BotLogin: cfg.appSlug + "[bot]", DataDir: cfg.dataDir, Log: cfg.log,
+	}
+	if cfg.unlimited {
+		out.Limits = github.Unlimited
+	}
+	return out
 }
 
 // routes is everything on the main address. Paths are compared as they came:
