@@ -21,6 +21,7 @@ type prView struct {
 	Waits                  string
 	Until, Estimate        moment
 	Conditions             []queue.Condition
+	Stack                  []prLink // what it stands on and lands with, the lowest first
 	TestedWith             []prLink
 	Runs                   []runRow // newest first
 	Details                []detail
@@ -88,6 +89,9 @@ func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, runs []queue.
 	}
 	for _, number := range x.TestedWith {
 		v.TestedWith = append(v.TestedWith, linkIn(s, number))
+	}
+	for _, l := range e.Stack {
+		v.Stack = append(v.Stack, prLink{Number: l.Number, Title: l.Title, Page: l.URL})
 	}
 	for i := range runs {
 		v.Runs = append(v.Runs, rowOfRun(s, &runs[i], e.Number, now))

@@ -312,6 +312,9 @@ func marks(e *queue.Entry) []string {
 	if e.NoBatch {
 		m = append(m, "alone")
 	}
+	if e.Stacked() {
+		m = append(m, fmt.Sprintf("stack of %d", len(e.Stack)+1))
+	}
 	return m
 }
 

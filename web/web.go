@@ -340,6 +340,11 @@ func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 func (h *Handler) entry(ctx context.Context, q queue.Queue, number int64) (v prView, err error) {
 	e, err := h.store.Entry(ctx, q.ID, number)
 	if errors.Is(err, queue.ErrNotFound) {
+		if s, err := h.store.Read(ctx, q.ID, number); err != nil {
+			return v, fmt.Errorf("read queue %d: %w", q.ID, err)
+		} else if top := s.StackWith(number); top != nil { // it is in the queue beneath another
+			return v, moved(PRURL("", q.Repo, q.Branch, top.Number))
+		}
 		return v, absent(fmt.Sprintf("#%d was never submitted to the queue of %s. Comment /merge on the pull request to submit it.", number, q.Branch))
 	}
 	if err != nil {

@@ -257,6 +257,32 @@ func TestPendingSaysWhoWillBeTestedTogether(t *testing.T) {
 	}
 }
 
+// A stack says of how many it is, and what is in it.
+func TestAStackSaysWhatIsInIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.s.ByPR(12).Stack = []queue.Layer{
+		{PullRequest: queue.PullRequest{Number: 70, Title: hostile, URL: "https://github.com/acme/app/pull/70"}},
+		{PullRequest: queue.PullRequest{Number: 71, Title: "The upper floor", URL: "javascript:alert(1)"}},
+	}
+	h := handler(t, w)
+	page := get(t, h, everyPage["pr_testing"]).Body.String()
+	for _, want := range []string{"stack of 3", `href="https://github.com/acme/app/pull/70"`, "The upper floor", "&lt;script&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(page, `"javascript:`) {
+		t.Error("a layer's address is a script")
+	}
+	if answer := get(t, h, "/q/github.com/acme/app/pr/70?branch=release%2F1.2"); answer.Header().Get("Location") != everyPage["pr_testing"] {
+		t.Errorf("#70 is in the stack of #12, and its page is at %q", answer.Header().Get("Location"))
+	}
+	if page := get(t, h, everyPage["queue"]).Body.String(); !strings.Contains(page, "stack of 3") {
+		t.Error("the queue's page does not say that it is a stack")
+	}
+}
+
 func TestTimesAreSaidInTheUnitThatMatters(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
