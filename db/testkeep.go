@@ -55,7 +55,7 @@ func (db *DB) maintainTests(ctx context.Context, now time.Time) error {
 		return fail("find repositories with unhealthy tests", err)
 	}
 	for _, r := range repositories {
-		if err := db.tend(ctx, r, now); err != nil {
+		if err := db.tend(ctx, r, "", now); err != nil {
 			return fail(fmt.Sprintf("judge the unhealthy tests of repository %d", r), err)
 		}
 	}
@@ -63,8 +63,9 @@ func (db *DB) maintainTests(ctx context.Context, now time.Time) error {
 }
 
 // tend judges the unhealthy tests of a repository and those that a person
-// quarantined for a time.
-func (db *DB) tend(ctx context.Context, repository int64, now time.Time) error {
+// quarantined for a time. What changes is the actor's doing, or of the service
+// itself ("").
+func (db *DB) tend(ctx context.Context, repository int64, actor string, now time.Time) error {
 	return db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		if err := lockTests(ctx, tx, repository); err != nil {
 			return err
@@ -89,6 +90,9 @@ func (db *DB) tend(ctx context.Context, repository int64, now time.Time) error {
 		var changes []changeRow
 		for i := range rows {
 			changes = append(changes, rows[i].judge(rows[i].History.v, rules, counts[rows[i].ID], now, 0)...)
+		}
+		for i := range changes {
+			changes[i].Actor = actor
 		}
 		return storeJudged(ctx, tx, rows, changes)
 	})

@@ -53,7 +53,7 @@ const longestOverride = 180 * 24 * time.Hour
 func (o Override) Check(now time.Time) error {
 	if o.Setting != Always {
 		if !o.Expires.IsZero() {
-			return errors.New("expires: only ALWAYS_QUARANTINE has an end")
+			return errors.New("expires_at: only ALWAYS_QUARANTINE has an end")
 		}
 		return nil
 	}
@@ -66,11 +66,11 @@ func (o Override) Check(now time.Time) error {
 	}
 	switch {
 	case o.Expires.IsZero():
-		wrong = append(wrong, errors.New("expires: say until when its failures may be ignored"))
+		wrong = append(wrong, errors.New("expires_at: say until when its failures may be ignored"))
 	case !o.Expires.After(now):
-		wrong = append(wrong, errors.New("expires: is in the past"))
+		wrong = append(wrong, errors.New("expires_at: is in the past"))
 	case o.Expires.Sub(now) > longestOverride:
-		wrong = append(wrong, errors.New("expires: at most 180 days from now"))
+		wrong = append(wrong, errors.New("expires_at: at most 180 days from now"))
 	}
 	return errors.Join(wrong...)
 }

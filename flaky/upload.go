@@ -152,3 +152,22 @@ func (r Read) Skipped() int {
 	}
 	return n
 }
+
+// Proof is evidence as it is shown: with what is known of the two runs.
+type Proof struct {
+	Evidence
+	Summary                    string // how the test failed; "" if that is forgotten
+	FailedCommit, PassedCommit string
+	FailedLink, PassedLink     string // to the jobs; "" if they said none
+}
+
+// Change is one change of a state or of a quarantine.
+type Change struct {
+	At            time.Time
+	What          string // "status" or "quarantine"
+	Before, After string
+	Code, Reason  string
+	Actor         string // "" is the service itself
+	Upload        int64  // the run that made the difference; 0 if time or a person did
+	Score         float64
+}

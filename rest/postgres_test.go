@@ -53,11 +53,6 @@ func newPostgresWorld(t *testing.T) *world {
 		<-done
 		w.decideDue(store) // what was appended and nobody waited for
 	}
-	if _, err := store.SQL().Exec(`
-		CREATE FUNCTION automatic() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO test_settings (repository_id, automatic) VALUES (NEW.id, true); RETURN NEW; END $$;
-		CREATE TRIGGER automatic AFTER INSERT ON repositories FOR EACH ROW EXECUTE FUNCTION automatic()`); err != nil {
-		t.Fatal(err)
-	}
 	w.begin(store, nil)
 	return w
 }

@@ -23,6 +23,10 @@ var samples = map[string]string{
 	"/v1/test-results":                       "a report; what it is about stands in the query",
 	"/v1/flaky-tests/list-quarantined-tests": `{@main,"org_url_slug":"acme"}`,
 	"/v1/flaky-tests/get-test-details":       `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `"}`,
+	"/v1/flaky-tests/list-test-evidence":     `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `"}`,
+	"/v1/flaky-tests/set-quarantine":         `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `","setting":"NEVER_QUARANTINE"}`,
+
+	"/v1/flaky-tests/set-automatic-quarantine": `{@main,"org_url_slug":"acme","automatic":true}`,
 
 	"/v1/status": "",
 }

@@ -22,10 +22,15 @@ type testMemory struct {
 	history map[uuid.UUID]*flaky.History
 	last    []flaky.Arrival
 	uploads int64
+	rules   flaky.Rules
+	proofs  []flaky.Proof
+	changes map[uuid.UUID][]flaky.Change
+	runs    map[int64]flaky.Run
 }
 
 func newTestMemory(now func() time.Time) *testMemory {
-	return &testMemory{now: now, keys: map[[32]byte]int64{}, tests: map[uuid.UUID]*flaky.TestDetails{}, history: map[uuid.UUID]*flaky.History{}}
+	return &testMemory{now: now, keys: map[[32]byte]int64{}, tests: map[uuid.UUID]*flaky.TestDetails{}, history: map[uuid.UUID]*flaky.History{},
+		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}}
 }
 
 func (m *testMemory) AddUpload(_ context.Context, _ flaky.Upload, key [32]byte, _ []byte) (int64, bool, error) {
@@ -58,19 +63,86 @@ func (m *testMemory) EnterUpload(_ context.Context, u flaky.Upload, read flaky.R
 			d.Failures = []flaky.Common{{Summary: s.Summary, Count: int64(d.Week.Failures), Last: u.Received}}
 		}
 	}
-	for _, id := range flaky.Enter(a, m.history, nil, m.last).Touched {
-		d, h := m.tests[id], m.history[id]
-		j := h.Judge(now, d.Week)
-		if j.Changed {
-			d.StatusAt = now
-		}
-		d.Status, d.StatusCode, d.StatusReason = j.Status, j.Code, j.Reason()
-		if (flaky.Rules{Automatic: true}).Decide(h, flaky.Override{}, now).On && d.QuarantinedAt.IsZero() {
-			d.QuarantinedAt = now
-		}
+	m.runs[u.ID] = a.Run
+	entered := flaky.Enter(a, m.history, nil, m.last)
+	for _, e := range entered.Evidence {
+		m.proofs = append(m.proofs, flaky.Proof{Evidence: e, Summary: m.tests[e.Test].Failures[0].Summary, FailedCommit: m.runs[e.FailedRun].Commit, PassedCommit: m.runs[e.PassedRun].Commit})
+	}
+	for _, id := range entered.Touched {
+		m.judge(id, u.ID, now)
 	}
 	m.last = []flaky.Arrival{a}
 	return nil
+}
+
+func (m *testMemory) judge(id uuid.UUID, upload int64, now time.Time) {
+	d, h := m.tests[id], m.history[id]
+	if h != nil {
+		before := d.Status
+		j := h.Judge(now, d.Week)
+		d.Status, d.StatusCode, d.StatusReason, d.Score = j.Status, j.Code, j.Reason(), j.Score
+		if j.Changed {
+			d.StatusAt = now
+			m.changes[id] = append(m.changes[id], flaky.Change{At: now, What: "status", Before: string(before), After: string(j.Status), Code: string(j.Code), Reason: j.Reason(), Upload: upload, Score: j.Score})
+		}
+	}
+	was := !d.QuarantinedAt.IsZero()
+	q := m.rules.Decide(h, d.Override, now)
+	if q.On != was {
+		m.quarantine(d, q, now)
+		m.changes[id] = append(m.changes[id], flaky.Change{At: now, What: "quarantine", Before: onOff[was], After: onOff[q.On], Code: string(q.Code), Reason: d.StatusReason, Upload: upload, Score: d.Score})
+	}
+}
+
+var onOff = map[bool]string{true: "on", false: "off"}
+
+func (m *testMemory) quarantine(d *flaky.TestDetails, q flaky.Quarantine, now time.Time) {
+	switch {
+	case !q.On:
+		d.QuarantinedAt = time.Time{}
+	case d.QuarantinedAt.IsZero():
+		d.QuarantinedAt = now
+	}
+}
+
+func (m *testMemory) SetAutomatic(_ context.Context, _ queue.RepoID, on bool, actor string, now time.Time) error {
+	m.rules.Automatic = on
+	for id := range m.tests {
+		before := len(m.changes[id])
+		m.judge(id, 0, now)
+		for i := range m.changes[id][before:] {
+			m.changes[id][before+i].Actor = actor
+		}
+	}
+	return nil
+}
+
+func (m *testMemory) SetQuarantine(_ context.Context, _ queue.RepoID, id uuid.UUID, o flaky.Override, now time.Time) (flaky.Quarantine, error) {
+	d := m.tests[id]
+	if d == nil {
+		return flaky.Quarantine{}, queue.ErrNotFound
+	}
+	was := !d.QuarantinedAt.IsZero()
+	d.Override = o
+	q := m.rules.Decide(m.history[id], o, now)
+	m.quarantine(d, q, now)
+	m.changes[id] = append(m.changes[id], flaky.Change{At: now, What: "quarantine", Before: onOff[was], After: onOff[q.On], Code: string(q.Code), Reason: o.Reason, Actor: o.Actor, Score: d.Score})
+	return q, nil
+}
+
+func (m *testMemory) TestHistory(_ context.Context, _ queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error) {
+	if m.tests[id] == nil {
+		return nil, nil, queue.ErrNotFound
+	}
+	var proofs []flaky.Proof
+	for _, p := range slices.Backward(m.proofs) {
+		if p.Test == id {
+			proofs = append(proofs, p)
+		}
+	}
+	changes := slices.Clone(m.changes[id])
+	slices.Reverse(changes)
+	return proofs, changes, nil
 }
 
 func (m *testMemory) QuarantinedTests(_ context.Context, _ queue.RepoID, offset, take int) ([]flaky.TestCase, int, error) {

@@ -25,6 +25,16 @@ type TestStore interface {
 	// TestDetails is a test of a repository with what happened to it of late.
 	// ErrNotFound: the repository has no such test.
 	TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time) (flaky.TestDetails, error)
+	// SetAutomatic switches automatic quarantine of a repository on or off.
+	// What follows for its tests follows at once, and is the actor's doing.
+	SetAutomatic(ctx context.Context, repo queue.RepoID, on bool, actor string, now time.Time) error
+	// SetQuarantine stores a person's decision about a test, which its Check
+	// has found to be complete, and returns what the test is then.
+	// ErrNotFound: the repository has no such test.
+	SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID, o flaky.Override, now time.Time) (flaky.Quarantine, error)
+	// TestHistory is the evidence about a test and all that changed, the
+	// newest first. ErrNotFound: the repository has no such test.
+	TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error)
 }
 
 // The longest slug and page token that are looked at.
