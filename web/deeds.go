@@ -96,6 +96,7 @@ var said = map[string]string{
 	"priority":  "Its priority has been changed. It counts from its next group on.",
 	"changed":   "The settings have been changed.",
 	"state":     "The state of the queue has been changed.",
+	"looked":    "The set-up is looked at again. What is found stands here in a moment.",
 	"same":      "Nothing was different, so nothing was changed.",
 	"revoked":   "The token is worthless now.",
 }
@@ -154,12 +155,7 @@ func (h *Handler) act(r *http.Request, q queue.Queue, number int64, deed string)
 	if err == nil {
 		err = h.wish(r.Context(), q, fact)
 	}
-	var refused refusal
-	if errors.As(err, &refused) {
-		refused.back = page
-		return "", refused
-	}
-	return page + "&done=" + done, err
+	return page + "&done=" + done, returning(err, page)
 }
 
 // need asks the host for the visitor's right at this moment.

@@ -103,6 +103,7 @@ type entryRow struct {
 type setUp struct {
 	Findings []findingRow
 	At       moment
+	Running  bool // it is being looked at
 }
 
 type findingRow struct {
@@ -112,12 +113,15 @@ type findingRow struct {
 
 var findingBadges = map[queue.Level]badge{
 	queue.LevelProblem: {"to do", "bad"}, queue.LevelNote: {"note", "off"}, queue.LevelUnknown: {"unknown", "wait"},
+	queue.LevelOK: {"fine", "good"},
 }
 
-func setUpOf(p *queue.Preflight, now time.Time) setUp {
-	v := setUp{At: at(p.At, now)}
+// setUpOf is what is known of a queue's set-up: all of it, or what somebody
+// should know.
+func setUpOf(p *queue.Preflight, all bool, now time.Time) setUp {
+	v := setUp{At: at(p.At, now), Running: p.Running()}
 	for _, f := range p.Findings {
-		if f.Level != queue.LevelOK {
+		if all || f.Level != queue.LevelOK {
 			v.Findings = append(v.Findings, findingRow{look(findingBadges, f.Level), f.Message, f.Action})
 		}
 	}
@@ -129,7 +133,7 @@ func setUpOf(p *queue.Preflight, now time.Time) setUp {
 func viewQueue(s *queue.Snapshot, ended []queue.Entry, all bool, now time.Time) queueView {
 	q := &s.Queue
 	v := queueView{
-		SetUp: setUpOf(&q.Preflight, now),
+		SetUp: setUpOf(&q.Preflight, false, now),
 		Repo:  q.Repo.String(), Branch: q.Branch, URL: QueueURL("", q.Repo, q.Branch),
 		State: look(queueBadges, q.State), Why: whyQueue(q),
 		Target: commit(q.Target.Commit, anyURL(s, ended)), Mode: string(q.ReportedMode()), Settings: settings(q), Now: at(now, now),

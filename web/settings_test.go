@@ -138,6 +138,28 @@ func TestAdministratorsPauseAndRun(t *testing.T) {
 	}
 }
 
+func TestWritersHaveTheSetUpLookedAt(t *testing.T) {
+	t.Parallel()
+	const path = "/q/github.com/acme/app/look?branch=release%2F1.2"
+	w := town()
+	w.queues[2].Preflight = w.s.Queue.Preflight
+	v, reader := guarded(t, w), guarded(t, w)
+	v.comeIn(will, "/")
+	reader.comeIn(rhea, "/")
+	if answer := v.post(path, url.Values{"csrf": {v.csrf("/")}}); answer.Code != 303 || wishes(w) != "preflight_wanted" {
+		t.Errorf("status %d, wished %q", answer.Code, wishes(w))
+	}
+	if answer := reader.post(path, url.Values{"csrf": {reader.csrf("/")}}); answer.Code != 403 || wishes(w) != "preflight_wanted" {
+		t.Errorf("a reader: status %d, wished %q", answer.Code, wishes(w))
+	}
+	page := readable(v.get(settingsPage).Body.String())
+	for _, want := range []string{"fine The branch is there.", "to do The repository does not allow squash.", "Look again"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the settings' page has no %q", want)
+		}
+	}
+}
+
 func TestTokensAreMadeAndRevokedByAdministratorsOfEverything(t *testing.T) {
 	t.Parallel()
 	const page = "/orgs/acme/tokens"

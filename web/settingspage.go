@@ -23,6 +23,7 @@ type settingsView struct {
 	Org                    string // whose pages the reader may follow; "" = none
 	Now                    moment
 	QueueStates            []stateDeed
+	SetUp                  setUp
 }
 
 // stateDeed is a state that an administrator can bring the queue into.
@@ -65,6 +66,7 @@ func viewSettings(q *queue.Queue, history []account.Audit, now time.Time) settin
 	v := settingsView{
 		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
 		State: look(queueBadges, q.State), History: auditRows(history, now), Now: at(now, now), QueueStates: statesFrom(q),
+		SetUp: setUpOf(&q.Preflight, true, now),
 	}
 	defaults := queue.Queue{Settings: queue.DefaultSettings()}
 	defaults.MergeMethod = q.MergeMethod // the default landing follows it
@@ -220,6 +222,29 @@ func (h *Handler) changeState(r *http.Request) (string, error) {
 	}
 }
 
+// lookAgain has the queue's set-up on the host looked at.
+func (h *Handler) lookAgain(r *http.Request) (string, error) {
+	q, err := h.named(r)
+	if err != nil {
+		return "", err
+	}
+	page := pageURL("", q.Repo, "/settings", q.Branch)
+	if err = h.need(r.Context(), q.Repo, account.WriteRight); err == nil {
+		err = h.wish(r.Context(), q, queue.PreflightWanted{})
+	}
+	return page + "&done=looked", returning(err, page)
+}
+
+// returning makes a refusal lead back to a page.
+func returning(err error, page string) error {
+	var refused refusal
+	if errors.As(err, &refused) {
+		refused.back = page
+		return refused
+	}
+	return err
+}
+
 // change has a queue changed by an administrator.
 func (h *Handler) change(ctx context.Context, q queue.Queue, change queue.Change, page string) error {
 	err := h.need(ctx, q.Repo, account.AdminRight)
@@ -227,12 +252,7 @@ func (h *Handler) change(ctx context.Context, q queue.Queue, change queue.Change
 		v := visitorOf(ctx)
 		err = h.wish(ctx, q, queue.ChangeRequested{Change: change, By: v.actor, Via: v.via(), At: h.clock().UTC().Truncate(time.Microsecond)})
 	}
-	var refused refusal
-	if errors.As(err, &refused) {
-		refused.back = page
-		return refused
-	}
-	return err
+	return returning(err, page)
 }
 
 // trimmed is a text of lines as it compares, whatever a browser made of their ends.

@@ -130,6 +130,7 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name/submit":           h.submitByNumber,
 		"/q/:host/:owner/:name/state":            h.changeState,
 		"/q/:host/:owner/:name/settings":         h.changeSettings,
+		"/q/:host/:owner/:name/look":             h.lookAgain,
 		"/orgs/:org/tokens/revoke":               h.revokeToken,
 	} {
 		r.Handler(http.MethodPost, path, h.guard(h.deed(do)))

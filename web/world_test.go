@@ -64,11 +64,6 @@ func newWorld() *world {
 	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1),
 		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}}
 	w.turn.Store(4)
-	w.s.Queue.Preflight = queue.Preflight{At: noon.Add(-2 * time.Hour), Findings: []queue.Finding{
-		{Check: "branch", Level: queue.LevelOK, Message: "The branch is there."},
-		{Check: "merge_method", Level: queue.LevelProblem, Message: "The repository does not allow squash. " + hostile, Action: "Allow it."},
-		{Check: "landing", Level: queue.LevelNote, Message: "The queue lands through the host."},
-	}}
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
 	second := w.add(12, hostile, queue.Testing, queue.TestRunStarted, 12)
 	third := w.add(13, "Paint the lever", queue.Testing, queue.TestRunStarted, 12)
