@@ -16,7 +16,7 @@ test: ## everything, with a Postgres of its own
 	$(GO) test -parallel 4 -timeout 20m ./...
 
 stories: ## every story of the queue on the whole service; make test plays one of each kind
-	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents' -all
+	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents|TestFaults|TestManySub|TestAnHour' -all
 
 race: ## everything once more, with the race detector
 	$(GO) test -race -parallel 4 -timeout 30m ./...

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/lib/pq"
 
 	"signalbox/account"
 	"signalbox/db"
@@ -53,6 +55,13 @@ type town struct {
 	heads   map[int64]string
 	refused map[int64]string
 	log     *lockedBuffer
+	calls   calls
+	dsn     string
+	dataDir string
+	// troubled says that things go wrong here: jobs may fail, and are worked
+	// again when their time comes on the town's clock.
+	troubled bool
+	asleep   map[int64]time.Time // jobs that sleep, and until when on our clock
 }
 
 var _ sim.Town = (*town)(nil)
@@ -71,7 +80,9 @@ func newTown(ctx context.Context, t *testing.T, settings queue.Settings, reviews
 	var err error
 	w.sim, err = githubsim.Start(context.Background(), githubsim.Config{
 		DataDir: t.TempDir(), Now: w.clock.host, MergeableDelay: -1, Log: log,
-		Around: githubspec.Calls(githubspec.Valid, func(err error) { t.Error(err) }),
+		Around: func(h http.Handler) http.Handler {
+			return w.calls.around(githubspec.Calls(githubspec.Valid, func(err error) { t.Error(err) })(h))
+		},
 		Sent: func(event string, payload []byte) {
 			if err := githubspec.Webhook(event, payload); err != nil {
 				t.Error(err)
@@ -82,39 +93,67 @@ func newTown(ctx context.Context, t *testing.T, settings queue.Settings, reviews
 		return nil, err
 	}
 	t.Cleanup(w.sim.Close)
-	cfg, err := settingsFor(w.sim, dbtest.DSN(t), t.TempDir(), "secret").check(log)
-	if err != nil {
-		return nil, err
-	}
-	d, err := openDatabase(ctx, cfg.storageConfig, w.clock.Now, log)
-	if err != nil {
-		return nil, err
-	}
+	w.dsn, w.dataDir = dbtest.DSN(t), t.TempDir()
 	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
+		if err := w.stopServer(); err != nil {
 			t.Error(err)
 		}
 	})
-	w.gate = &gate{DB: d.DB}
-	w.service, err = newService(cfg, d, replacements{clock: w.clock, store: w.gate})
-	t.Cleanup(func() {
-		if err := w.service.stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
+	if err := w.startServer(); err != nil {
 		return nil, err
 	}
-	where, err := w.service.start(ctx)
-	if err != nil {
-		return nil, err
-	}
-	w.hook = "http://" + where.main + "/webhook"
-	w.sim.SetWebhook(w.hook, "secret")
 	if err := w.makeRepo(); err != nil {
 		return nil, err
 	}
 	return w, w.makeQueue(settings)
+}
+
+// startServer starts a server that remembers nothing but what is stored.
+func (w *town) startServer() error {
+	log := slog.New(slog.NewTextHandler(w.log, nil))
+	cfg, err := settingsFor(w.sim, w.dsn, w.dataDir, "secret").check(log)
+	if err != nil {
+		return err
+	}
+	d, err := openDatabase(w.ctx, cfg.storageConfig, w.clock.Now, log)
+	if err != nil {
+		return err
+	}
+	w.gate = &gate{DB: d.DB}
+	if w.service, err = newService(cfg, d, replacements{clock: w.clock, store: w.gate}); err != nil {
+		return err
+	}
+	where, err := w.service.start(w.ctx)
+	if err != nil {
+		return err
+	}
+	w.hook = "http://" + where.main + "/webhook"
+	w.sim.SetWebhook(w.hook, "secret")
+	return nil
+}
+
+// stopServer stops the server and closes its database.
+func (w *town) stopServer() error {
+	if w.service == nil {
+		return nil
+	}
+	err := w.service.stop()
+	return errors.Join(err, w.service.db.Close())
+}
+
+// crash cuts off whatever the server is doing, and starts another one.
+func (w *town) crash() error {
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	w.service.halt()
+	if err := w.service.jobs.StopAndCancel(ctx); err != nil {
+		return err
+	}
+	if err := w.stopServer(); err != nil {
+		return err
+	}
+	w.service = nil
+	return w.startServer()
 }
 
 // settingsFor are those of a server on a simulated GitHub.
@@ -441,6 +480,11 @@ func (w *town) Pass(d time.Duration) error {
 		if err != nil {
 			return err
 		}
+		if w.troubled {
+			if next, err = w.nextJob(next); err != nil {
+				return err
+			}
+		}
 		if next.IsZero() || next.After(end) {
 			break
 		}
@@ -448,6 +492,59 @@ func (w *town) Pass(d time.Duration) error {
 	}
 	w.clock.set(end)
 	return w.settle()
+}
+
+// nextJob is when the first job that failed or sleeps is to be worked again,
+// if that is before next.
+func (w *town) nextJob(next time.Time) (time.Time, error) {
+	var due sql.NullTime
+	err := w.service.db.SQL().QueryRowContext(w.ctx, `SELECT min(scheduled_at) FROM river_job WHERE state = 'retryable'`).Scan(&due)
+	for _, at := range append(slices.Collect(maps.Values(w.asleep)), due.Time.UTC()) {
+		if at.After(w.clock.Now()) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next, err
+}
+
+// promote has jobs worked whose time has come on our clock. A job that failed
+// has its time on our clock; one that sleeps does so for a span of the wall's,
+// because River knows no other.
+func (w *town) promote() error {
+	rows, err := w.service.db.SQL().QueryContext(w.ctx, `SELECT id, extract(epoch FROM scheduled_at - now()) FROM river_job WHERE state = 'scheduled'`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	before := w.asleep
+	w.asleep = map[int64]time.Time{}
+	awake := []int64{}
+	for rows.Next() {
+		var id int64
+		var seconds float64
+		if err := rows.Scan(&id, &seconds); err != nil {
+			return err
+		}
+		at, known := before[id]
+		if !known {
+			at = w.clock.Now().Add(time.Duration(seconds * float64(time.Second)))
+		}
+		if at.After(w.clock.Now()) {
+			w.asleep[id] = at
+		} else {
+			awake = append(awake, id)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	_, err = w.service.db.SQL().ExecContext(w.ctx, `
+		WITH due AS (
+			UPDATE river_job SET state = 'available', scheduled_at = now()
+			WHERE state = 'retryable' AND scheduled_at <= $1 OR state = 'scheduled' AND id = ANY($2) RETURNING queue
+		)
+		SELECT pg_notify('river_insert', json_build_object('queue', queue)::text) FROM (SELECT DISTINCT queue FROM due) q`, w.clock.Now(), pq.Array(awake))
+	return err
 }
 
 // Clock is the time of the service.
@@ -542,7 +639,17 @@ type look struct {
 // the same history are enough.
 func (w *town) settle() error {
 	var last look
+	begin := time.Now()
 	for first := true; ; first = false {
+		if w.troubled {
+			if err := w.promote(); err != nil {
+				return err
+			}
+			if last.busy != "" && time.Since(begin) > time.Second {
+				w.clock.skip() // a job waits for the clock, and we for the job
+				begin = time.Now()
+			}
+		}
 		now, err := w.look()
 		if err != nil {
 			return fmt.Errorf("wait until nothing is left to do: %w (last: %s %s)", err, last.busy, last.undecided)
@@ -601,10 +708,10 @@ func (w *town) look() (look, error) {
 		SELECT (SELECT count(*) FROM inbox WHERE routed_at IS NULL AND NOT waits),
 			(SELECT count(*) FROM inbox_routes),
 			(SELECT count(*) FROM queues WHERE wake_at <= $1),
-			(SELECT count(*) FROM river_job WHERE state IN ('available', 'running', 'pending', 'scheduled')),
-			(SELECT count(*) FROM river_job WHERE state IN ('retryable', 'discarded')),
+			(SELECT count(*) FROM river_job WHERE state IN ('available', 'running', 'pending') OR state = 'scheduled' AND NOT $2),
+			(SELECT count(*) FROM river_job WHERE state IN ('retryable', 'discarded') AND NOT $2),
 			(SELECT COALESCE(max(errors[1]::text), '') FROM river_job WHERE state IN ('retryable', 'discarded')),
-			(SELECT COALESCE(max(id), 0) FROM inbox), (SELECT COALESCE(max(id), 0) FROM river_job)`, w.clock.Now()).
+			(SELECT COALESCE(max(id), 0) FROM inbox), (SELECT COALESCE(max(id), 0) FROM river_job)`, w.clock.Now(), w.troubled).
 		Scan(&unrouted, &unread, &due, &open, &failed, &trouble, &l.facts, &l.jobs)
 	switch {
 	case err != nil:
@@ -667,6 +774,21 @@ func (c *handClock) host() time.Time {
 		return wall
 	}
 	return c.hostNow
+}
+
+// skip moves the clock to when the first of those rings who wait for it.
+func (c *handClock) skip() {
+	c.mu.Lock()
+	var next time.Time
+	for _, at := range c.waiting {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	c.mu.Unlock()
+	if !next.IsZero() {
+		c.set(next)
+	}
 }
 
 func (c *handClock) advance(d time.Duration) { c.set(c.Now().Add(d)) }

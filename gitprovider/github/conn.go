@@ -61,7 +61,12 @@ func (k *conn) token(ctx context.Context) (string, error) {
 	token, err := k.transport().Token(ctx)
 	var refused *ghinstallation.HTTPError
 	if errors.As(err, &refused) && refused.Response != nil && refused.RootCause == nil {
+		words, _ := io.ReadAll(io.LimitReader(refused.Response.Body, maxCached))
 		refused.Response.Body.Close() // the library leaves it open
+		// A limit is no suspension: whoever needs the token comes again.
+		if k.limits.heard("core", refused.Response, words) {
+			return "", k.limits.spent()
+		}
 	}
 	return token, err
 }

@@ -353,6 +353,14 @@ func (m *limiter) quiet(ctx context.Context, resource string) error {
 	return nil
 }
 
+// spent is the error of a call that the host has just refused for a limit.
+func (m *limiter) spent() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	return limited(now.Add(m.quietFor("core", now)))
+}
+
 // heard takes note of what an answer says about limits, and reports whether
 // the call was refused because of one. about is the resource of the call: its
 // budget is its own, and other limits are everybody's.

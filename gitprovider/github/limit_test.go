@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"signalbox/gitprovider"
+	"signalbox/gitprovider/githubsim"
 )
 
 // Etiquette: what may be asked of a host, and in which order. The tests run in
@@ -292,4 +293,17 @@ func TestWhoeverGivesUpLeavesTheLine(t *testing.T) {
 		busy()
 		m.call(t, last(t.Context()), http.MethodGet, 0) // nobody is in front any more
 	})
+}
+
+// The host refuses a token for a limit: that is no suspension, and no reason
+// to give anything up.
+func TestALimitOnTokensIsNoSuspension(t *testing.T) {
+	w := newWorld(t)
+	w.restart()
+	w.must(w.Fail(githubsim.Fault{Method: "POST", Path: "/app/installations/*/access_tokens", Action: "limit", RetryAfter: 3600}))
+	_, _, err := w.c.Target(w.ctx, w.repo, "main")
+	var known *gitprovider.Error
+	if !errors.As(err, &known) || known.Kind != gitprovider.Transient || known.After.Before(time.Now().Add(59*time.Minute)) {
+		t.Errorf("error = %v", err)
+	}
 }

@@ -169,3 +169,14 @@ func (s *Server) withFaults(w http.ResponseWriter, r *http.Request, asked string
 	}
 	s.answer(&call{s: s, w: w, r: r}, nil, &apiError{status: orElse(f.Status, 502), message: http.StatusText(orElse(f.Status, 502))})
 }
+
+// FaultsLeft is how many planned faults have not happened yet.
+func (s *Server) FaultsLeft() int {
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	n := 0
+	for _, f := range s.faults.next {
+		n += f.Times
+	}
+	return n
+}

@@ -58,10 +58,11 @@ type worker[A river.JobArgs] struct {
 // Timeout is that of the table.
 func (w *worker[A]) Timeout(job *river.Job[A]) time.Duration { return kinds[job.Args.Kind()].timeout }
 
-// NextRetry is the back-off of the table, on River's clock, which is the wall's.
+// NextRetry is the back-off of the table, on the engine's clock. River lives by
+// the wall's; where that is another one, whoever moves ours wakes the jobs.
 func (w *worker[A]) NextRetry(job *river.Job[A]) time.Time {
 	l := kinds[job.Args.Kind()]
-	return time.Now().Add(backoff(l.first, l.most, job.Attempt))
+	return w.engine.clock.Now().Add(backoff(l.first, l.most, job.Attempt))
 }
 
 // Work performs the action once and appends what came of it. It returns an
