@@ -30,6 +30,7 @@ type testEntry struct {
 
 	numbers  map[uuid.UUID]int64 // of the tests of this upload
 	ids      map[int64]uuid.UUID
+	fresh    []int64 // of tests that nobody has seen before
 	outcomes outcomes
 	failed   []flaky.Seen
 	rows     map[uuid.UUID]*caseRow // tests whose history is at hand
@@ -62,7 +63,7 @@ func (e *testEntry) all() (err error) {
 	if e.run.At = e.read.At; e.run.At.IsZero() || e.run.At.After(e.upload.Received) {
 		e.run.At = e.upload.Received
 	}
-	for _, step := range []func() error{e.tests, e.count, e.judge, e.failures, e.finish} {
+	for _, step := range []func() error{e.tests, e.owners, e.count, e.judge, e.failures, e.finish} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -93,6 +94,7 @@ func (e *testEntry) tests() error {
 		return err
 	}
 	var fresh []caseRow
+	isFresh := map[uuid.UUID]bool{}
 	dropped := 0
 	for i := range e.read.Tests {
 		t := &e.read.Tests[i]
@@ -103,7 +105,7 @@ func (e *testEntry) tests() error {
 			dropped++
 			continue
 		}
-		e.numbers[t.ID] = 0
+		e.numbers[t.ID], isFresh[t.ID] = 0, true
 		fresh = append(fresh, newCase(e.upload, t, e.run.At))
 	}
 	if dropped > 0 {
@@ -119,6 +121,9 @@ func (e *testEntry) tests() error {
 	for i := range e.read.Tests {
 		t := &e.read.Tests[i]
 		number := e.numbers[t.ID]
+		if number != 0 && isFresh[t.ID] {
+			e.fresh = append(e.fresh, number)
+		}
 		if number == 0 || t.Skipped {
 			continue
 		}

@@ -346,3 +346,45 @@ func TestTimePassesOverTests(t *testing.T) {
 		t.Errorf("%s partitions, want three days and the default of each", got)
 	}
 }
+
+// Tests belong to whom CODEOWNERS of the stable branch says: new ones at once,
+// all of them when the file changes, and never by what a pull request says.
+func TestTestsHaveOwners(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	send := func(hour int, facts flaky.Facts, names, owners string) {
+		t.Helper()
+		u := flaky.Upload{Repository: int64(w.repo.ID), Repo: "github.com/acme/app", Received: epoch.Add(time.Duration(hour) * time.Hour), Sent: flaky.Sent{Trusted: true, Facts: facts}}
+		id, _, err := w.AddUpload(t.Context(), u, [32]byte{byte(hour)}, []byte("x"))
+		w.must(err)
+		u.ID = id
+		read := readOf(names)
+		read.Owners = owners
+		w.must(w.EnterUpload(t.Context(), u, read))
+	}
+	owned := func() string {
+		return w.column(`SELECT name || ':' || array_to_string(codeowners, ',') FROM test_cases ORDER BY name`)
+	}
+	main := flaky.Facts{Commit: "c", Branch: "main"}
+	send(0, main, "a b", "")
+	send(1, flaky.Facts{Commit: "p", Pull: 7}, "a b", "* @eve")
+	if got := owned(); got != "a:, b:" {
+		t.Errorf("by a pull request: %s", got)
+	}
+	send(2, main, "a", "*.go @acme/all\nb.go @ben\nbad.go nobody\n")
+	send(3, main, "c", "")
+	if got := owned(); got != "a:@acme/all, b:@ben, c:@acme/all" {
+		t.Errorf("by the stable branch: %s", got)
+	}
+	if got := w.column(`SELECT n->>'code' FROM test_uploads, jsonb_array_elements(notes) n`); got != "BAD_CODEOWNERS" {
+		t.Errorf("notes: %s", got)
+	}
+	send(4, main, "a", "*.go @acme/new\n")
+	if got := owned(); got != "a:@acme/new, b:@acme/new, c:@acme/new" {
+		t.Errorf("after a change: %s", got)
+	}
+	w.must(w.SetAutomatic(t.Context(), w.repo.ID, true, "ann", epoch))
+	if got := w.column(`SELECT automatic || ' ' || codeowners FROM test_settings`); got != "true *.go @acme/new\n" {
+		t.Errorf("settings: %q", got)
+	}
+}
