@@ -2,11 +2,14 @@ package signalbox_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"signalbox/account"
 )
 
 // manifest is what GitHub takes to make an App from.
@@ -79,12 +82,11 @@ func TestAppManifest(t *testing.T) {
 			t.Errorf("permission %s is %q", name, level)
 		}
 	}
-	for name, level := range map[string]string{
-		"contents": "write", "pull_requests": "write", "checks": "write", "statuses": "read", "issues": "write",
-		"administration": "read", "actions": "write", "workflows": "write", "metadata": "read", "members": "read",
-	} {
-		if m.Permissions[name] != level {
-			t.Errorf("permission %s is %q, want %q", name, m.Permissions[name], level)
-		}
+	// What is asked for is what the preflight looks for.
+	if !maps.Equal(m.Permissions, account.Permissions) {
+		t.Errorf("permissions are %v, and account.Permissions %v", m.Permissions, account.Permissions)
+	}
+	if events := slices.Sorted(slices.Values(m.Events)); !slices.Equal(events, account.Events) {
+		t.Errorf("events are %v, and account.Events %v", events, account.Events)
 	}
 }

@@ -41,7 +41,7 @@ var ours = map[string][]string{
 	"db/pgserver":            {},
 	"db/dbtest":              {"db", "db/pgserver", "migrations"},
 	"migrations":             {},
-	"":                       {}, // this folder: tests alone
+	"":                       {}, // this folder: the App's manifest
 }
 
 // others says which of our packages may import what belongs to one technology.

@@ -18,3 +18,14 @@ var Events = []string{
 func Grants(have, need string) bool {
 	return have == need || have == "admin" || have == "write" && need == "read"
 }
+
+// App is a GitHub App with its secrets, as the host gives them once when it is
+// made from a manifest. They are never logged.
+type App struct {
+	ID            int64
+	Slug          string
+	PEM           string
+	WebhookSecret string
+	ClientID      string
+	ClientSecret  string
+}

@@ -36,6 +36,9 @@ type examined struct {
 // Run looks at every queue that is asked for. It fails when one has a problem.
 func (c *doctorCommand) Run(ctx context.Context, out console) error {
 	log, logErr := c.logger(out.err)
+	if err := c.ownApp(ctx, false, log, out); err != nil {
+		return err
+	}
 	cfg, err := c.check(log)
 	if err := errors.Join(logErr, err); err != nil {
 		return err

@@ -13,6 +13,9 @@ type serveCommand struct {
 // Run checks the settings and serves until ctx ends.
 func (s *serveCommand) Run(ctx context.Context, c console) error {
 	log, logErr := s.logger(c.err)
+	if err := s.ownApp(ctx, true, log, c); err != nil {
+		return err
+	}
 	cfg, err := s.check(log)
 	if err := errors.Join(logErr, err); err != nil {
 		return err

@@ -95,14 +95,17 @@ func (s *Server) authenticateApp(text string) (caller, error) {
 	refuse := func(message string) (caller, error) {
 		return caller{}, &apiError{status: 401, message: message}
 	}
+	s.mu.Lock()
+	key, id, bot := s.key, s.cfg.AppID, s.app.bot
+	s.mu.Unlock()
 	claims := jwt.RegisteredClaims{}
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation())
-	if _, err := parser.ParseWithClaims(text, &claims, func(*jwt.Token) (any, error) { return s.key, nil }); err != nil {
+	if _, err := parser.ParseWithClaims(text, &claims, func(*jwt.Token) (any, error) { return key, nil }); err != nil {
 		return refuse("A JSON web token could not be decoded")
 	}
 	now := s.cfg.Now()
 	switch {
-	case claims.Issuer != strconv.FormatInt(s.cfg.AppID, 10):
+	case claims.Issuer != strconv.FormatInt(id, 10):
 		return refuse("'Issuer' claim ('iss') must be an Integer")
 	case claims.ExpiresAt == nil:
 		return refuse("'Expiration time' claim ('exp') must be a numeric value representing the future time at which the assertion expires")
@@ -113,7 +116,7 @@ func (s *Server) authenticateApp(text string) (caller, error) {
 	case claims.IssuedAt != nil && claims.IssuedAt.After(now.Add(time.Minute)):
 		return refuse("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued")
 	}
-	return caller{kind: asApp, account: s.app.bot, bucket: "app"}, nil
+	return caller{kind: asApp, account: bot, bucket: "app"}, nil
 }
 
 func newSecret(prefix string) string {

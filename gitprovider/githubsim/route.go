@@ -37,6 +37,7 @@ func (s *Server) routeTable() []route {
 		{"DELETE", "/installation/token", "installation", (*call).revokeToken, nil},
 		{"GET", "/rate_limit", "", (*call).rateLimit, nil},
 		{"GET", "/meta", "", (*call).meta, nil},
+		{"POST", "/app-manifests/{code}/conversions", "", (*call).convertManifest, nil},
 		{"POST", "/graphql", "token", (*call).graphQL, nil},
 		{"GET", "/user", "token", (*call).getSelf, nil},
 		{"GET", "/user/{id}", "token", (*call).getUserByID, nil},

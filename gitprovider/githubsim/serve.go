@@ -46,6 +46,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveControl(w, r)
 		return
 	}
+	if m := newAppPath.FindStringSubmatch(asked); m != nil {
+		s.serveNewApp(w, r, m[1])
+		return
+	}
 	if oauthPath(asked) {
 		s.serveOAuth(w, r)
 		return

@@ -158,10 +158,11 @@ type Server struct {
 	lastID        int64
 	accounts      map[string]*account // by login in lower case
 	accountsByID  map[int64]*account
-	app           *app              // ours
-	granted       map[string]string // what installations grant; nil for all that the App asks for
-	actions       *app              // the simulated CI
-	others        map[int64]*app    // Apps that report checks, by id
+	app           *app               // ours
+	granted       map[string]string  // what installations grant; nil for all that the App asks for
+	actions       *app               // the simulated CI
+	others        map[int64]*app     // Apps that report checks, by id
+	made          map[string]madeApp // Apps made from a manifest, by the code that waits to be traded
 	installations map[int64]*installation
 	tokens        map[string]*token
 	grants        map[string]grant  // by code
@@ -197,7 +198,7 @@ func New(cfg Config) (*Server, error) {
 		clientID: "Iv1.simulated", clientSecret: newSecret(""), used: map[string]*quota{},
 		repos: map[string]*repo{}, reposByID: map[int64]*repo{}, comments: map[int64]*comment{},
 		runs: map[int64]*checkRun{}, suites: map[int64]*suite{}, orgRules: map[string][]*ruleset{},
-		others: map[int64]*app{},
+		others: map[int64]*app{}, made: map[string]madeApp{},
 	}
 	s.url.Store(cfg.URL)
 	if err := s.loadKey(); err != nil {

@@ -188,6 +188,12 @@ func (tab *Tab) Click(selector string) {
 	run(tab, "click "+selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
+// Fill writes a text into the first field that a CSS selector finds.
+func (tab *Tab) Fill(selector, text string) {
+	tab.t.Helper()
+	run(tab, "fill "+selector, chromedp.SetValue(chromedp.CSS(selector), text))
+}
+
 // Sees waits until the page shows a text. It may move to another page meanwhile.
 func (tab *Tab) Sees(text string) {
 	tab.t.Helper()

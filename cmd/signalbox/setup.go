@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"signalbox"
+	"signalbox/account"
+	"signalbox/gitprovider/github"
+	"signalbox/queue"
+	"signalbox/web"
+)
+
+// noApp reports whether the settings name no App at all.
+func (s *gitHub) noApp() bool {
+	return s.AppID == "" && s.AppPrivateKey == "" && s.AppPrivateKeyFile == "" && s.WebhookSecret == "" && s.WebhookSecretFile == ""
+}
+
+// take fills in the App, as if its settings had been given.
+func (s *settings) take(app account.App) {
+	s.AppID, s.AppSlug, s.AppPrivateKey, s.WebhookSecret = strconv.FormatInt(app.ID, 10), app.Slug, app.PEM, app.WebhookSecret
+	if s.ClientID == "" && s.ClientSecret == "" && s.ClientSecretFile == "" {
+		s.ClientID, s.ClientSecret = app.ClientID, app.ClientSecret
+	}
+}
+
+// ownApp finds the App that this installation made for itself, and with make
+// shows the page that makes it when there is none. Without a base URL there is
+// no page: the host would not know where to lead back to.
+func (s *settings) ownApp(ctx context.Context, make bool, log *slog.Logger, out console) error {
+	if !s.noApp() || s.BaseURL == "" {
+		return nil // check says what is missing
+	}
+	c := &checker{}
+	cfg := config{storageConfig: c.storage(s.storage), listen: c.address("listen", s.Listen), baseURL: c.url("base-url", s.BaseURL), log: log}
+	probe := *s
+	probe.AppID, probe.AppPrivateKey, probe.WebhookSecret = "1", "-", "-" // only where the host is matters here
+	where := &checker{}
+	where.gitHub(probe.gitHub, &cfg)
+	if err := errors.Join(c.problems...); err != nil || cfg.host == "" {
+		return err // the rest is found by check
+	}
+	d, err := openDatabase(ctx, cfg.storageConfig, nil, log)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	sealed, err := d.App(ctx, cfg.host)
+	switch {
+	case errors.Is(err, queue.ErrNotFound) && make:
+		app, err := makeApp(ctx, cfg, d, out)
+		if err == nil {
+			s.take(app)
+		}
+		return err
+	case errors.Is(err, queue.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	app, err := unseal(cfg.dataDir, cfg.host, sealed)
+	if err != nil {
+		return err
+	}
+	s.take(app)
+	return nil
+}
+
+// makeApp serves the set-up page until the App is made and kept.
+func makeApp(ctx context.Context, cfg config, d *database, out console) (app account.App, err error) {
+	manifest := map[string]any{}
+	if err := yaml.Unmarshal(signalbox.Manifest, &manifest); err != nil {
+		return app, fmt.Errorf("read app.yml: %w", err)
+	}
+	code := oneTimeCode()
+	page, err := web.NewSetUp(web.SetUpConfig{
+		Code: code, HostURL: cfg.githubURL, BaseURL: cfg.baseURL, Manifest: manifest, Log: cfg.log,
+		Exchange: func(ctx context.Context, code string) (account.App, error) {
+			return github.FromManifest(ctx, cfg.githubAPIURL, code)
+		},
+		Keep: func(ctx context.Context, made account.App) error {
+			sealed, err := seal(cfg.dataDir, cfg.host, made)
+			if err == nil {
+				err = d.KeepApp(ctx, cfg.host, sealed)
+			}
+			app = made // read after Done
+			return err
+		},
+	})
+	if err != nil {
+		return app, err
+	}
+	l, err := listen("listen", cfg.listen, cfg.log)
+	if err != nil {
+		return app, err
+	}
+	fmt.Fprintf(out.err, "\nThis server has no GitHub App yet. Open %s/setup and enter the one-time code %s\n\n", cfg.baseURL, code)
+	broken := make(chan error, 1)
+	go func() { broken <- l.serve(page) }()
+	select {
+	case <-page.Done():
+	case <-ctx.Done():
+		err = errors.New("stopped before the App was made")
+	case err = <-broken:
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return app, errors.Join(err, l.stop(stop))
+}
+
+// oneTimeCode is 80 random bits, in letters and digits that are easy to type.
+func oneTimeCode() string {
+	var bits [10]byte
+	rand.Read(bits[:])
+	text := base32.StdEncoding.EncodeToString(bits[:])
+	return strings.ToLower(text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:])
+}
+
+// sealKeyFile is, in the data directory, the key that App secrets are encrypted
+// with: who has the database alone, or a copy of it, has no secret.
+const sealKeyFile = "secret.key"
+
+// sealer reads the key, or makes it.
+func sealer(dataDir string, make bool) (cipher.AEAD, error) {
+	path := filepath.Join(dataDir, sealKeyFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && make {
+		var key [32]byte
+		rand.Read(key[:])
+		text = []byte(hex.EncodeToString(key[:]))
+		if err = os.MkdirAll(dataDir, 0o700); err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the App's secrets: %w. It was made when the App was; every copy of the server needs it in its data directory", err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the App's secrets: %s does not hold one", path)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the App's secrets: %s does not hold one", path)
+	}
+	return cipher.NewGCM(block)
+}
+
+// seal encrypts an App's secrets, for one host.
+func seal(dataDir, host string, app account.App) ([]byte, error) {
+	box, err := sealer(dataDir, true)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(app)
+	if err != nil {
+		return nil, fmt.Errorf("encode the App: %w", err)
+	}
+	nonce := make([]byte, box.NonceSize())
+	rand.Read(nonce)
+	return box.Seal(nonce, nonce, text, []byte(host)), nil
+}
+
+// unseal is the opposite of seal.
+func unseal(dataDir, host string, sealed []byte) (app account.App, err error) {
+	box, err := sealer(dataDir, false)
+	if err != nil {
+		return app, err
+	}
+	if len(sealed) < box.NonceSize() {
+		return app, errors.New("the App's secrets in the database are damaged")
+	}
+	text, err := box.Open(nil, sealed[:box.NonceSize()], sealed[box.NonceSize():], []byte(host))
+	if err != nil {
+		return app, fmt.Errorf("the App's secrets were encrypted with another key than the %s in %s: use the data directory that they were made with", sealKeyFile, dataDir)
+	}
+	if err := json.Unmarshal(text, &app); err != nil {
+		return app, errors.New("the App's secrets in the database are damaged")
+	}
+	return app, nil
+}
