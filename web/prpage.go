@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox/queue"
@@ -159,6 +160,15 @@ func timeline(q *queue.Queue, moves []queue.Move, now time.Time) []submissionRow
 	return all
 }
 
+// stackText names what lands together with a pull request.
+func stackText(e *queue.Entry) string {
+	var names []string
+	for _, l := range e.Stack {
+		names = append(names, fmt.Sprintf("#%d", l.Number))
+	}
+	return "lands together with " + strings.Join(names, ", ")
+}
+
 func details(e *queue.Entry, now time.Time) []detail {
 	list := []detail{
 		{Label: "Author", Text: e.Author.String()},
@@ -166,6 +176,9 @@ func details(e *queue.Entry, now time.Time) []detail {
 		{Label: "Priority", Text: queue.PriorityName(e.Priority)},
 		{Label: "Commit", Code: commit(e.BoundHead, e.URL)},
 		{Label: "From branch", Text: e.HeadRef},
+	}
+	if e.Stacked() {
+		list = append(list, detail{Label: "Stack", Text: stackText(e)})
 	}
 	if e.NoBatch {
 		list = append(list, detail{Label: "Batching", Text: "always tested alone"})

