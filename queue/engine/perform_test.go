@@ -166,13 +166,14 @@ func TestRiverGetsAWorkerForEveryKindOnce(t *testing.T) {
 
 func TestARetryWaitsAsTheTableSays(t *testing.T) {
 	t.Parallel()
-	w := &worker[queue.SyncPR]{}
+	s := staged(t)
+	w := &worker[queue.SyncPR]{engine: s.e}
 	job := &river.Job[queue.SyncPR]{JobRow: &rivertype.JobRow{Attempt: 3}}
 	l := kinds[job.Args.Kind()]
 	if got := w.Timeout(job); got != l.timeout {
 		t.Errorf("timeout = %v, want %v", got, l.timeout)
 	}
-	if wait := time.Until(w.NextRetry(job)); wait <= l.first || wait > 4*l.first {
+	if wait := w.NextRetry(job).Sub(s.clock.Now()); wait <= l.first || wait > 4*l.first {
 		t.Errorf("the wait after the third attempt = %v, want between %v and %v", wait, l.first, 4*l.first)
 	}
 }
@@ -272,6 +273,36 @@ func TestWhatSeemsGoneBecauseItsRepositoryIsElsewhereIsNotGone(t *testing.T) {
 			case queue.TargetRead:
 				t.Errorf("%s: the target is called missing", work.Kind())
 			}
+		}
+	}
+}
+
+// An action that sleeps while the host's limit is reached loses no attempt, and
+// knows that it is not the first one.
+func TestWhatNobodyWaitsForSleepsUntilTheLimitIsOver(t *testing.T) {
+	t.Parallel()
+	s := staged(t)
+	limit := &gitprovider.Error{Kind: gitprovider.Transient, Message: "The host allows no more calls until 12:00.", After: s.clock.Now().Add(time.Minute)}
+	var slept *rivertype.JobSnoozeError
+	for _, call := range []string{"Comment", "Status", "Target"} {
+		s.faults[call] = fault{err: limit}
+	}
+	err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1)
+	if !errors.As(err, &slept) || slept.Duration != time.Minute {
+		t.Errorf("error = %v, want a sleep of a minute", err)
+	}
+	// What a decision waits for fails, so that the decision asks again.
+	var again *rivertype.JobSnoozeError
+	if err := s.attempt(queue.ReadTarget{Queue: 1, Branch: "main", Version: 4}, 1); err == nil || errors.As(err, &again) {
+		t.Errorf("error = %v, want one that counts as an attempt", err)
+	}
+	for _, tt := range []struct {
+		attempt  int
+		metadata string
+		want     bool
+	}{{1, "", false}, {1, "{}", false}, {1, `{"snoozes":2}`, true}, {2, "{}", true}, {1, "no JSON", false}} {
+		if got := repeated(&rivertype.JobRow{Attempt: tt.attempt, Metadata: []byte(tt.metadata)}); got != tt.want {
+			t.Errorf("attempt %d with %q is a repetition: %v", tt.attempt, tt.metadata, got)
 		}
 	}
 }

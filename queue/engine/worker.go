@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
@@ -89,7 +91,7 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 	}
 	var facts []queue.Fact
 	if err == nil {
-		facts, err = w.attempt(ctx, task{repo: repo, again: job.Attempt > 1}, a)
+		facts, err = w.attempt(ctx, task{repo: repo, again: repeated(job.JobRow)}, a)
 	}
 	if err != nil {
 		kind := gitprovider.KindOf(err)
@@ -108,7 +110,7 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 		e.astray(repo, err)
 		log.Warn("action failed", "outcome", outcome, "kind", kind, "error", err)
 		if w.deed.failed != nil {
-			facts = append(facts, w.deed.failed(a, failure{kind, troubleOf(kind), sentence(err), job.Attempt > 1})...)
+			facts = append(facts, w.deed.failed(a, failure{kind, troubleOf(kind), sentence(err), repeated(job.JobRow)})...)
 		}
 	}
 	if len(facts) > 0 && repo.ID != 0 {
@@ -123,6 +125,15 @@ func (w *worker[A]) work(ctx context.Context, job *river.Job[A]) (Outcome, error
 		log.Info("action performed", "facts", len(facts))
 	}
 	return outcome, nil
+}
+
+// repeated reports whether there was an attempt before this one. One after
+// which the action slept is not in River's count.
+func repeated(job *rivertype.JobRow) bool {
+	var noted struct {
+		Snoozes int `json:"snoozes"`
+	}
+	return job.Attempt > 1 || json.Unmarshal(job.Metadata, &noted) == nil && noted.Snoozes > 0
 }
 
 // longestPutOff bounds for how long an action sleeps at a time.
