@@ -112,6 +112,7 @@ func TestVerdicts(t *testing.T) {
 		"one is not, and nobody gave an exit code":    {Job{0, false, mixed, nil}, 1, TestsFailed},
 		"one is not, the command does not mind":       {Job{0, true, mixed, nil}, 0, TestsFailed},
 		"quarantined, but a report is cut off":        {Job{1, true, excused, cut}, 1, Incomplete},
+		"one is not, nobody minds, one is cut off":    {Job{0, true, mixed, cut}, 1, TestsFailed},
 		"nothing failed, but a report is cut off":     {Job{0, true, nil, cut}, 1, Incomplete},
 		"quarantined, and then the runner was killed": {Job{137, true, excused, nil}, 137, Crashed},
 		"quarantined, and then time was up":           {Job{124, true, excused, nil}, 124, Crashed},

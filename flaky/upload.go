@@ -171,3 +171,31 @@ type Change struct {
 	Upload        int64  // the run that made the difference; 0 if time or a person did
 	Score         float64
 }
+
+// UploadDetails is an upload as it is shown.
+type UploadDetails struct {
+	Upload
+	Entered time.Time // zero: it waits to be read, and the rest is not known yet
+	Kind    Kind      // what it was found to have tested
+	// Complete: nothing is missing, as far as anybody can tell.
+	Complete bool
+	// How many tests ran, how many of them failed in any attempt, and how many
+	// did not run.
+	Tests, Failed, Skipped int
+	Notes                  []Note
+	Failures               []UploadFailure // at most MaxShownFailures
+}
+
+// MaxShownFailures bounds how many failures of one upload are shown.
+const MaxShownFailures = 10_000
+
+// UploadFailure is a test that failed in an upload, with what was decided about
+// the failure when the upload was read.
+type UploadFailure struct {
+	Test
+	ID      uuid.UUID
+	Summary string
+	Passed  bool // when it was tried again
+	Excused bool
+	Code    QuarantineCode
+}

@@ -71,13 +71,15 @@ func Judge(j Job) Verdict {
 			original = 1
 		}
 	}
+	if len(j.Problems) > 0 { // never green, even where the command itself did not notice
+		original = max(original, 1)
+	}
 	switch {
 	case len(blocking) > 0:
 		return Verdict{original, TestsFailed, fmt.Sprintf("%s failed and %s not quarantined: %s.",
 			count(len(blocking), "test"), isAre(len(blocking)), some(blocking))}
 	case len(j.Problems) > 0:
-		// Never green, even where the command itself did not notice.
-		return Verdict{max(original, 1), Incomplete, "The results are not complete: " + some(j.Problems) + "."}
+		return Verdict{original, Incomplete, "The results are not complete: " + some(j.Problems) + "."}
 	case original >= endedByOthers || original < 0:
 		return Verdict{original, Crashed, fmt.Sprintf("The test command was ended from outside (exit code %d), so tests may be missing from the reports.", original)}
 	case len(j.Failing) == 0 && original != 0:

@@ -32,6 +32,7 @@ const (
 	CodePullRequestNotFound  = "PR_NOT_FOUND"             // 404: the host has no such pull request
 	CodeOrganizationNotFound = "ORGANIZATION_NOT_FOUND"   // 404: the slug is not that of the token's organisation
 	CodeTestNotFound         = "TEST_NOT_FOUND"           // 404
+	CodeUploadNotFound       = "UPLOAD_NOT_FOUND"         // 404
 	CodeTestRunNotFound      = "TEST_RUN_NOT_FOUND"       // 404
 	CodeHostUnavailable      = "GIT_HOST_UNAVAILABLE"     // 503: nothing was stored
 	CodeNotDecided           = "NOT_DECIDED_IN_TIME"      // 503: it may yet be done

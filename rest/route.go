@@ -80,6 +80,7 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-test-evidence", scope: account.Read, handle: a.listTestEvidence},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-quarantine", scope: account.Admin, handle: a.setQuarantine},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-automatic-quarantine", scope: account.Admin, handle: a.setAutomaticQuarantine},
+		{method: http.MethodPost, path: "/v1/flaky-tests/get-upload", scope: account.Read, handle: a.getUpload},
 
 		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
 		{method: http.MethodGet, path: "/v1/openapi.json", handle: a.getOpenAPI},

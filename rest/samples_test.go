@@ -27,6 +27,7 @@ var samples = map[string]string{
 	"/v1/flaky-tests/set-quarantine":         `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `","setting":"NEVER_QUARANTINE"}`,
 
 	"/v1/flaky-tests/set-automatic-quarantine": `{@main,"org_url_slug":"acme","automatic":true}`,
+	"/v1/flaky-tests/get-upload":               `{@main,"org_url_slug":"acme","upload_id":"1"}`,
 
 	"/v1/status": "",
 }

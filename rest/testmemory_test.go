@@ -26,19 +26,22 @@ type testMemory struct {
 	proofs  []flaky.Proof
 	changes map[uuid.UUID][]flaky.Change
 	runs    map[int64]flaky.Run
+	kept    map[int64]*flaky.UploadDetails
 }
 
 func newTestMemory(now func() time.Time) *testMemory {
 	return &testMemory{now: now, keys: map[[32]byte]int64{}, tests: map[uuid.UUID]*flaky.TestDetails{}, history: map[uuid.UUID]*flaky.History{},
-		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}}
+		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}, kept: map[int64]*flaky.UploadDetails{}}
 }
 
-func (m *testMemory) AddUpload(_ context.Context, _ flaky.Upload, key [32]byte, _ []byte) (int64, bool, error) {
+func (m *testMemory) AddUpload(_ context.Context, u flaky.Upload, key [32]byte, _ []byte) (int64, bool, error) {
 	if id, ok := m.keys[key]; ok {
 		return id, false, nil
 	}
 	m.uploads++
 	m.keys[key] = m.uploads
+	u.ID = m.uploads
+	m.kept[u.ID] = &flaky.UploadDetails{Upload: u}
 	return m.uploads, true, nil
 }
 
@@ -72,6 +75,15 @@ func (m *testMemory) EnterUpload(_ context.Context, u flaky.Upload, read flaky.R
 		m.judge(id, u.ID, now)
 	}
 	m.last = []flaky.Arrival{a}
+	k := m.kept[u.ID]
+	k.Entered, k.Complete, k.Tests, k.Failed, k.Skipped, k.Notes = now, read.Complete(), len(read.Tests), a.Run.Failed, read.Skipped(), read.Notes
+	for _, s := range read.Tests {
+		if s.Failed {
+			f := flaky.UploadFailure{Test: s.Test, ID: s.ID, Summary: s.Summary, Passed: s.Passed}
+			f.Excused, f.Code = m.rules.Decide(m.history[s.ID], m.tests[s.ID].Override, now).Excuses(m.history[s.ID], s.Fingerprint, now)
+			k.Failures = append(k.Failures, f)
+		}
+	}
 	return nil
 }
 
@@ -143,6 +155,13 @@ func (m *testMemory) TestHistory(_ context.Context, _ queue.RepoID, id uuid.UUID
 	changes := slices.Clone(m.changes[id])
 	slices.Reverse(changes)
 	return proofs, changes, nil
+}
+
+func (m *testMemory) TestUpload(_ context.Context, _ queue.RepoID, id int64) (flaky.UploadDetails, error) {
+	if k := m.kept[id]; k != nil {
+		return *k, nil
+	}
+	return flaky.UploadDetails{}, queue.ErrNotFound
 }
 
 func (m *testMemory) QuarantinedTests(_ context.Context, _ queue.RepoID, offset, take int) ([]flaky.TestCase, int, error) {

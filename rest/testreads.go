@@ -35,6 +35,9 @@ type TestStore interface {
 	// TestHistory is the evidence about a test and all that changed, the
 	// newest first. ErrNotFound: the repository has no such test.
 	TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error)
+	// TestUpload is an upload of a repository with what came of it.
+	// ErrNotFound: the repository has no such upload.
+	TestUpload(ctx context.Context, repo queue.RepoID, id int64) (flaky.UploadDetails, error)
 }
 
 // The longest slug and page token that are looked at.

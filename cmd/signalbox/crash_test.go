@@ -22,6 +22,9 @@ import (
 // childVariable makes the test binary the program itself.
 const childVariable = "SIGNALBOX_TEST_RUNS_AS"
 
+// ownArguments as the value of childVariable means those of the process.
+const ownArguments = "its own arguments"
+
 // asChild runs the command line that a test asked for, as main does.
 func asChild() {
 	args := os.Getenv(childVariable)
@@ -29,13 +32,13 @@ func asChild() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, strings.Fields(args), console{out: os.Stdout, err: os.Stderr})
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, explain(err))
-		os.Exit(1)
+	words := strings.Fields(args)
+	if args == ownArguments {
+		words = os.Args[1:]
 	}
-	os.Exit(0)
+	err := run(ctx, words, console{out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(conclude(err, os.Stderr))
 }
 
 // moments is how many times the server is killed, each in a play of its own.

@@ -5,7 +5,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,8 +19,18 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:], console{out: os.Stdout, err: os.Stderr})
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, explain(err))
-		os.Exit(1)
+	os.Exit(conclude(err, os.Stderr))
+}
+
+// conclude says what went wrong and returns the exit code of the program.
+func conclude(err error, to io.Writer) int {
+	var status exitStatus
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
 	}
+	fmt.Fprintln(to, explain(err))
+	return 1
 }
