@@ -142,6 +142,8 @@ func merge(q question) answer {
 		return no(q.noQueue())
 	case !q.base.queue.CommandsEnabled:
 		return answer{ignore: "commands are turned off for this queue"}
+	case q.pr.Merged && q.again && q.base.submitted && q.base.entry.State == queue.Merged:
+		return answer{reaction: thumbsUp} // an earlier attempt queued it, and only the answer is missing
 	case q.pr.Merged:
 		return no(mergedReply())
 	case !q.pr.Open:

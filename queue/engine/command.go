@@ -75,6 +75,7 @@ type question struct {
 	others []*standing
 	newID  queue.EntryID
 	asked  time.Time // when, by the host: the same in a repetition
+	again  bool      // an earlier attempt may have done what was asked
 }
 
 // standing is how the pull request stands in one queue.
@@ -86,7 +87,7 @@ type standing struct {
 
 // gather reads what an answer depends on.
 func (e *Engine) gather(ctx context.Context, at task, c queue.CommandAsked) (question, error) {
-	q := question{CommandAsked: c, asked: c.At, privileged: e.privileged, newID: queue.EntryID(e.newID())}
+	q := question{CommandAsked: c, asked: c.At, again: at.again, privileged: e.privileged, newID: queue.EntryID(e.newID())}
 	if now := e.clock.Now(); !at.again {
 		// Our own clock, so that wishes that came other ways compare with
 		// this one: the host's is cut to seconds. A repetition keeps to the
