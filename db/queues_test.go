@@ -156,6 +156,19 @@ func TestEntriesAndRunsAreFoundByName(t *testing.T) {
 			t.Errorf("the comment is %d, %v, want %d", got, err, id)
 		}
 	}
+	for _, commit := range []string{"", "c1", "c2", "", "c3"} {
+		w.must(w.SetUnfinishedCheck(t.Context(), w.queue.ID, 1, commit))
+		if got, err := w.UnfinishedCheck(t.Context(), w.queue.ID, 1); err != nil || got != commit {
+			t.Errorf("the unfinished check is on %q, %v, want %q", got, err, commit)
+		}
+	}
+	if err := w.SetUnfinishedCheck(t.Context(), 4711, 1, "c1"); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("a check of a queue that is not there: %v", err)
+	}
+	w.must(w.SetUnfinishedCheck(t.Context(), w.newQueue("other").ID, 1, "c1"))
+	if err := w.DeleteQueue(t.Context(), w.org.ID, host, "acme", "app", "other"); err != nil {
+		t.Errorf("a queue with an unfinished check cannot be deleted: %v", err)
+	}
 }
 
 // Settings out of bounds never get as far as this; if they do, they stop here.

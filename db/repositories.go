@@ -106,3 +106,27 @@ func (db *DB) SetComment(ctx context.Context, repo queue.RepoID, pr int64, comme
 	}
 	return nil
 }
+
+// UnfinishedCheck is the commit that carries our unfinished status check of a
+// pull request in a queue; "" = none.
+func (db *DB) UnfinishedCheck(ctx context.Context, q queue.ID, pr int64) (string, error) {
+	var commits []string
+	err := db.sql.SelectContext(ctx, &commits, `SELECT commit FROM unfinished_checks WHERE queue_id = $1 AND pr = $2`, int64(q), pr)
+	if err != nil || len(commits) == 0 {
+		return "", fail(fmt.Sprintf("find the unfinished check of #%d", pr), err)
+	}
+	return commits[0], nil
+}
+
+// SetUnfinishedCheck remembers it; "" forgets it. ErrNotFound: no such queue.
+func (db *DB) SetUnfinishedCheck(ctx context.Context, q queue.ID, pr int64, commit string) error {
+	doing := fmt.Sprintf("remember the unfinished check of #%d", pr)
+	if commit == "" {
+		_, err := db.sql.ExecContext(ctx, `DELETE FROM unfinished_checks WHERE queue_id = $1 AND pr = $2`, int64(q), pr)
+		return fail(doing, err)
+	}
+	_, err := db.sql.ExecContext(ctx, `
+		INSERT INTO unfinished_checks (queue_id, pr, commit) VALUES ($1, $2, $3)
+		ON CONFLICT (queue_id, pr) DO UPDATE SET commit = excluded.commit`, int64(q), pr, clean(commit))
+	return fail(doing, missingIs(err, queue.ErrNotFound))
+}

@@ -207,7 +207,7 @@ func (e *Engine) stands(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 	for _, b := range beneath {
 		prs = append(prs, b.Number)
 	}
-	s, err := e.store.Read(ctx, id, prs...)
+	s, err := e.store.ReadPRs(ctx, id, prs...)
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil, nil
 	}

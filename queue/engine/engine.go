@@ -105,21 +105,14 @@ type Engine struct {
 	failures map[queue.ID]int
 	// repos remembers which repository a queue belongs to: it never changes.
 	repos map[queue.ID]queue.RepoID
-	shown map[queue.EntryID]shown
+	// upTo is the newest version of an entry that this process told people
+	// about: older work has nothing to add. It only spares calls: a restart, or
+	// another copy, does without.
+	upTo map[queue.EntryID]int64
 }
 
-// shown is what this process last told people about an entry. It only spares
-// calls and tidies up: a restart, or another copy, does without.
-type shown struct {
-	// version of the entry that was told; older work has nothing to add.
-	version int64
-	// commit that carries the unfinished status check, to complete it there
-	// when the entry follows a push; "" when the check is completed.
-	commit string
-}
-
-// mostShown bounds Engine.shown.
-const mostShown = 20000
+// mostTold bounds Engine.upTo.
+const mostTold = 20000
 
 // New makes an engine. It starts nothing. The error names everything that is
 // missing.
@@ -141,7 +134,7 @@ func New(c Config) (*Engine, error) {
 		poll:    cmp.Or(max(c.Poll, 0), defaultPoll),
 		links:   c.Links, bots: map[string]bool{}, privileged: cmp.Or(c.Privileged, gitprovider.AdminPermission), newID: c.NewID, hooks: c.Hooks,
 		routing: newBell(), deciding: newBell(), timing: newBell(),
-		failures: map[queue.ID]int{}, repos: map[queue.ID]queue.RepoID{}, shown: map[queue.EntryID]shown{},
+		failures: map[queue.ID]int{}, repos: map[queue.ID]queue.RepoID{}, upTo: map[queue.EntryID]int64{},
 	}
 	if e.decide == nil {
 		e.decide = queue.Reconcile

@@ -59,7 +59,7 @@ func (e *Engine) meant(ctx context.Context, repo queue.RepoID, c queue.CommandAs
 	if err != nil {
 		return c, false, fmt.Errorf("find the queue of %q: %w", c.Label.Base, err)
 	}
-	s, err := e.store.Read(ctx, id, c.PR)
+	s, err := e.store.ReadPRs(ctx, id, c.PR)
 	if errors.Is(err, queue.ErrNotFound) {
 		return c, false, nil
 	}

@@ -173,7 +173,7 @@ func (s *stage) asks(c queue.CommandAsked) {
 // entry is the pull request's entry in a queue.
 func (s *stage) entry(id queue.ID, pr int64) *queue.Entry {
 	s.t.Helper()
-	snapshot, err := s.Read(s.t.Context(), id, pr)
+	snapshot, err := s.ReadPRs(s.t.Context(), id, pr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (s *stage) entry(id queue.ID, pr int64) *queue.Entry {
 // ci reports on the test branch of the run that a pull request is in.
 func (s *stage) ci(pr int64, result string) {
 	s.t.Helper()
-	snapshot, err := s.Read(s.t.Context(), 1, pr)
+	snapshot, err := s.ReadPRs(s.t.Context(), 1, pr)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -34,12 +34,13 @@ type Store interface {
 	Append(ctx context.Context, repo queue.RepoID, q queue.ID, facts ...queue.Fact) error
 	// Repo is the repository with its present name and installation.
 	Repo(ctx context.Context, id queue.RepoID) (queue.Repo, error)
-	// Read is a window without a lock, with the entries named by pull
-	// request in it, for rendering what is true now. Of a named entry that
-	// has ended, the newest run that tested it is in the window too: what
-	// people read about a failure names the checks that failed. ErrNotFound:
-	// no such queue.
-	Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error)
+	// ReadPRs is as much of a window, without a lock, as it takes to say how
+	// some pull requests stand in a queue now: their entries and those of the
+	// stacks that have them, what queue.Explain looks at for these, and the
+	// runs that test them. Of one that has ended it is the newest run that
+	// tested it: what people read about a failure names the checks that
+	// failed. ErrNotFound: no such queue.
+	ReadPRs(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snapshot, error)
 	// Version is that of a pull request's entry by now, 0 if it has none.
 	Version(ctx context.Context, id queue.ID, pr int64) (int64, error)
 	// QueueFor finds the queue of a branch. ErrNotFound: there is none.
@@ -50,6 +51,10 @@ type Store interface {
 	// request; 0 = not known.
 	Comment(ctx context.Context, repo queue.RepoID, pr int64) (int64, error)
 	SetComment(ctx context.Context, repo queue.RepoID, pr int64, comment int64) error
+	// UnfinishedCheck and SetUnfinishedCheck remember the commit that carries
+	// our unfinished status check of a pull request in a queue; "" = none.
+	UnfinishedCheck(ctx context.Context, id queue.ID, pr int64) (commit string, err error)
+	SetUnfinishedCheck(ctx context.Context, id queue.ID, pr int64, commit string) error
 }
 
 // Decide is one decision: facts are applied, then everything is judged.

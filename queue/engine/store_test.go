@@ -15,14 +15,15 @@ import (
 // decision sees a copy and is saved whole or not at all; facts that arrive
 // meanwhile stay unread; a wake-up follows every append and every saved plan.
 type memory struct {
-	mu       sync.Mutex
-	repos    map[queue.RepoID]queue.Repo
-	queues   map[queue.ID]*held
-	inbox    []queue.Fact // not routed yet
-	jobs     []queue.Action
-	ears     []chan struct{}
-	comments map[int64]int64
-	facts    int64 // ids given to facts
+	mu         sync.Mutex
+	repos      map[queue.RepoID]queue.Repo
+	queues     map[queue.ID]*held
+	inbox      []queue.Fact // not routed yet
+	jobs       []queue.Action
+	ears       []chan struct{}
+	comments   map[int64]int64
+	unfinished map[int64]string // checks, by pull request
+	facts      int64            // ids given to facts
 
 	deaf      bool             // wake-ups get lost
 	listens   int              // calls of Wakeups
@@ -41,7 +42,7 @@ type held struct {
 func newMemory(queues ...queue.Queue) *memory {
 	m := &memory{
 		repos: map[queue.RepoID]queue.Repo{}, queues: map[queue.ID]*held{},
-		comments: map[int64]int64{}, broken: map[string]error{},
+		comments: map[int64]int64{}, unfinished: map[int64]string{}, broken: map[string]error{},
 	}
 	for _, q := range queues {
 		m.repos[q.Repo.ID] = q.Repo
@@ -225,14 +226,14 @@ func (m *memory) Repo(_ context.Context, id queue.RepoID) (queue.Repo, error) {
 	return r, m.fails("Repo")
 }
 
-func (m *memory) Read(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapshot, error) {
+func (m *memory) ReadPRs(_ context.Context, id queue.ID, _ ...int64) (*queue.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h, ok := m.queues[id]
 	if !ok {
 		return nil, queue.ErrNotFound
 	}
-	return copied(h.s), m.fails("Read")
+	return copied(h.s), m.fails("ReadPRs")
 }
 
 func (m *memory) Version(_ context.Context, id queue.ID, pr int64) (int64, error) {
@@ -280,6 +281,19 @@ func (m *memory) SetComment(_ context.Context, _ queue.RepoID, pr int64, comment
 	defer m.mu.Unlock()
 	m.comments[pr] = comment
 	return nil
+}
+
+func (m *memory) UnfinishedCheck(_ context.Context, _ queue.ID, pr int64) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unfinished[pr], m.fails("UnfinishedCheck")
+}
+
+func (m *memory) SetUnfinishedCheck(_ context.Context, _ queue.ID, pr int64, commit string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unfinished[pr] = commit
+	return m.fails("SetUnfinishedCheck")
 }
 
 // Postpone makes memory a Postponer. A test that wants a Store without it

@@ -41,7 +41,7 @@ func (e *Engine) syncPR() deed[queue.SyncPR] {
 func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr int64) error {
 	var told string
 	for range mostRenders {
-		s, err := e.store.Read(ctx, id, pr)
+		s, err := e.store.ReadPRs(ctx, id, pr)
 		if errors.Is(err, queue.ErrNotFound) {
 			return nil // the queue was deleted
 		}
@@ -104,10 +104,7 @@ func (e *Engine) show(ctx context.Context, v view) error {
 		try("notice", e.host.Notice(ctx, repo, pr, endedMarker(v.entry), noticeText(v)))
 	}
 	if v.queue.StatusCheckEnabled {
-		if old := e.statusCommit(v.entry.ID); old != "" && old != v.entry.BoundHead {
-			try("old status", e.host.Status(ctx, repo, overtakenStatus(v, old)))
-		}
-		try("status", e.host.Status(ctx, repo, statusOf(v)))
+		try("status", e.check(ctx, v, try))
 	}
 	if v.queue.CommentsEnabled {
 		try("comment", e.comment(ctx, v))
@@ -117,6 +114,48 @@ func (e *Engine) show(ctx context.Context, v view) error {
 	}
 	try("labels", e.label(ctx, v))
 	return errors.Join(later...)
+}
+
+// check writes our status check on the commit of an entry. When the entry has
+// followed a push, the check on the commit that it has left is completed first,
+// or it would wait there for ever. Which commit carries an unfinished check is
+// stored before it gets one and forgotten after it is completed, so that
+// whoever tells next knows it, after a restart and in another copy too.
+func (e *Engine) check(ctx context.Context, v view, try func(what string, err error)) error {
+	repo, pr := v.queue.Repo, v.entry.Number
+	old, err := e.store.UnfinishedCheck(ctx, v.queue.ID, pr)
+	if err != nil {
+		return fmt.Errorf("see which commit has an unfinished check: %w", err)
+	}
+	if old != "" && old != v.entry.BoundHead {
+		err := e.host.Status(ctx, repo, overtakenStatus(v, old))
+		if err != nil && gitprovider.KindOf(err) == gitprovider.Transient {
+			return err // it is not forgotten
+		}
+		try("old status", err)
+	}
+	unfinished := ""
+	if v.entry.Active() {
+		unfinished = v.entry.BoundHead
+	}
+	set := func() error {
+		if old == unfinished {
+			return nil
+		}
+		if err := e.store.SetUnfinishedCheck(ctx, v.queue.ID, pr, unfinished); err != nil {
+			return fmt.Errorf("remember which commit has an unfinished check: %w", err)
+		}
+		return nil
+	}
+	if unfinished != "" {
+		if err := set(); err != nil {
+			return err
+		}
+	}
+	if err := e.host.Status(ctx, repo, statusOf(v)); err != nil {
+		return err
+	}
+	return set()
 }
 
 // comment writes the sticky comment. A pull request has one of them: when it
@@ -159,26 +198,15 @@ func (e *Engine) sticky(ctx context.Context, repo queue.Repo, pr int64, text str
 func (e *Engine) toldUpTo(id queue.EntryID) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.shown[id].version
-}
-
-// statusCommit is the commit that carries the entry's unfinished status check.
-func (e *Engine) statusCommit(id queue.EntryID) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.shown[id].commit
+	return e.upTo[id]
 }
 
 // remember notes what was told.
 func (e *Engine) remember(v view) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.shown) >= mostShown {
-		clear(e.shown) // costs a few calls, nothing else
+	if len(e.upTo) >= mostTold {
+		clear(e.upTo) // costs a few calls, nothing else
 	}
-	s := shown{version: max(v.entry.Version, e.shown[v.entry.ID].version)}
-	if v.queue.StatusCheckEnabled && v.entry.Active() {
-		s.commit = v.entry.BoundHead
-	}
-	e.shown[v.entry.ID] = s
+	e.upTo[v.entry.ID] = max(v.entry.Version, e.upTo[v.entry.ID])
 }

@@ -57,7 +57,7 @@ func TestAFailureMakesExactlyOneNewComment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.e.shown = map[queue.EntryID]shown{} // and work of another copy
+	s.e.upTo = map[queue.EntryID]int64{} // and work of another copy
 	if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: "id-1", PR: 7, Version: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +93,7 @@ func TestAPushEndsTheStatusCheckOnTheOldCommit(t *testing.T) {
 			s.ready[7] = ready
 			s.says("wil", 7, 70, merges(queue.Command{}))
 			pr.Head, pr.UpdatedAt = "ffff007", s.clock.Now().Add(time.Second)
+			s.e.upTo = map[queue.EntryID]int64{} // a restart, or another copy
 			s.learn(queue.PullRequestSeen{PullRequest: *pr})
 			if got := s.status("0000007abc"); got.Status != "completed" || got.Conclusion != "cancelled" {
 				t.Errorf("status check on the old commit = %+v, want it cancelled", got)
@@ -105,6 +106,49 @@ func TestAPushEndsTheStatusCheckOnTheOldCommit(t *testing.T) {
 				t.Errorf("comments = %q, want a notice of the push", bodies)
 			}
 		})
+	}
+}
+
+// The check on the old commit is told of until it is completed there: an outage
+// of the host meanwhile loses nothing. What ended on a commit stays as it ended.
+func TestTheStatusCheckOnAnOldCommitIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, nil)
+	pr := s.open(7, "main")
+	s.ready[7] = queue.NotMergeable
+	s.says("wil", 7, 70, merges(queue.Command{}))
+	tell := func(failing bool) {
+		t.Helper()
+		e := s.entry(1, 7)
+		s.e.upTo = map[queue.EntryID]int64{}
+		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: e.ID, PR: 7, Version: e.Version}, 1); (err != nil) != failing {
+			t.Fatalf("telling: %v", err)
+		}
+	}
+	pr.Head, pr.UpdatedAt = "ffff007", s.clock.Now().Add(time.Second)
+	s.change(1, func(w *queue.Snapshot) {
+		e := w.ByPR(7)
+		e.PullRequest, e.BoundHead, e.Version = *pr, pr.Head, e.Version+1
+	})
+	s.faults["Status"] = fault{err: errors.New("timeout")}
+	tell(true)
+	delete(s.faults, "Status")
+	tell(false)
+	if got := s.status("0000007abc"); got.Conclusion != "cancelled" {
+		t.Errorf("status check on the old commit = %+v, want it cancelled", got)
+	}
+	s.change(1, func(w *queue.Snapshot) {
+		e := w.ByPR(7)
+		e.State, e.Reason, e.Version = queue.Failed, queue.MergeConflict, e.Version+1
+	})
+	tell(false)
+	s.change(1, func(w *queue.Snapshot) {
+		e := w.ByPR(7)
+		e.State, e.Reason, e.Head, e.BoundHead, e.Version = queue.NotReady, queue.SubmittedByUser, "eeee007", "eeee007", e.Version+1
+	})
+	tell(false)
+	if got := s.status("ffff007"); got.Conclusion != "failure" {
+		t.Errorf("status check on the commit that failed = %+v, want it to stay failed", got)
 	}
 }
 

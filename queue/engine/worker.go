@@ -260,7 +260,7 @@ func (e *Engine) inQueue(ctx context.Context, id queue.ID) (queue.Repo, queue.ID
 	repo, known := e.repos[id]
 	e.mu.Unlock()
 	if !known {
-		s, err := e.store.Read(ctx, id)
+		s, err := e.store.ReadPRs(ctx, id)
 		if err != nil {
 			return queue.Repo{}, id, fmt.Errorf("find the repository of queue %d: %w", id, err)
 		}
