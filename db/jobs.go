@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
 
@@ -78,10 +80,12 @@ func newJobs(pool *sql.DB, attempts func(kind string) int, log *slog.Logger) (*j
 	return &jobs{client, attempts}, nil
 }
 
-// insert adds a job for each action to the transaction.
+// insert adds a job for each action to the transaction, but none to tell of an
+// entry when one that nobody has started will tell it anyway.
 func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) error {
-	if len(actions) == 0 {
-		return nil
+	actions, err := withoutTold(ctx, tx, actions)
+	if err != nil || len(actions) == 0 {
+		return err
 	}
 	params := make([]river.InsertManyParams, len(actions))
 	for i, a := range actions {
@@ -95,6 +99,44 @@ func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) 
 		return fmt.Errorf("insert jobs: %w", err)
 	}
 	return nil
+}
+
+// tellingsLooked bounds how many jobs that wait are looked through for one that
+// makes a new one unnecessary. One that is not found is told twice, no more.
+const tellingsLooked = 300
+
+// withoutTold leaves out what a job that waits will tell: it tells what is true
+// when it runs. So the more telling lags behind, the less there is to tell.
+//
+// A job that somebody starts now may read what was before our commit, and does
+// not count. Therefore those that count are locked: nobody starts them before
+// we have committed, because River skips jobs that are locked, as this skips
+// jobs that River has locked.
+func withoutTold(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) ([]queue.Action, error) {
+	var entries []queue.EntryID
+	for _, a := range actions {
+		if a, ok := a.(queue.SyncPR); ok {
+			entries = append(entries, a.Entry)
+		}
+	}
+	if len(entries) == 0 {
+		return actions, nil
+	}
+	var waiting []string
+	if err := tx.SelectContext(ctx, &waiting, `
+		SELECT args->>'entry' FROM river_job WHERE state = 'available' AND id = ANY(ARRAY(
+			SELECT id FROM (
+				SELECT id, kind, args FROM river_job WHERE state = 'available' AND queue = $1
+				ORDER BY priority DESC, scheduled_at DESC, id DESC LIMIT $2) newest
+			WHERE kind = $3 AND args->>'entry' = ANY($4)))
+		FOR UPDATE SKIP LOCKED`,
+		TellJobs, tellingsLooked, queue.SyncPR{}.Kind(), pq.Array(texted(entries))); err != nil {
+		return nil, fmt.Errorf("see what will be told anyway: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(actions), func(a queue.Action) bool {
+		sync, ok := a.(queue.SyncPR)
+		return ok && slices.Contains(waiting, string(sync.Entry))
+	}), nil
 }
 
 // jobArgs are an action's arguments, encoded already.

@@ -84,13 +84,12 @@ type Land struct {
 }
 
 // SyncPR makes what people see on a pull request (comment, status check,
-// labels) tell what is true now. Work for an older Version than the entry has is
-// dropped: there is work for the newer one.
+// labels) tell what is true when it is performed. So one that waits tells of
+// all changes up to then, and makes another unnecessary.
 type SyncPR struct {
-	Queue   ID      `json:"queue"`
-	Entry   EntryID `json:"entry"`
-	PR      int64   `json:"pr"`
-	Version int64   `json:"version"`
+	Queue ID      `json:"queue"`
+	Entry EntryID `json:"entry"`
+	PR    int64   `json:"pr"`
 }
 
 // RefreshPR reads a pull request and its mergeability.

@@ -31,7 +31,7 @@ var actions = []struct {
 	}}, []string{"Build"}},
 	{queue.StopRun{Queue: 1, Run: "r1", Branch: "signalbox/pr-7/r1"}, []string{"Stop"}},
 	{queue.Land{Queue: 1, Landing: 3, Branch: "main", Expect: "m0", Steps: []queue.StepSpec{{Step: queue.Step{Entry: "e7", Submission: 1, PR: 7, Head: "h7", Commit: "c7", Tree: "t7"}}}}, []string{"Land"}},
-	{queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, []string{"Comment", "Status", "Notice"}},
+	{queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, []string{"Comment", "Status", "Notice"}},
 	{queue.RefreshPR{Queue: 1, PR: 7}, []string{"Mergeability"}},
 	{queue.ReadTarget{Queue: 1, Branch: "main", Version: 4}, []string{"Target"}},
 	{queue.ReadChecks{Queue: 1, Run: "r1", Commit: "c7"}, []string{"Checks"}},

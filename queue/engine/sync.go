@@ -14,25 +14,26 @@ import (
 const mostRenders = 4
 
 // syncPR makes what people see on a pull request tell what is true now. It
-// does not matter which version of the entry asked for it: what is told is
-// always read just before. After telling it reads again and, if something
-// changed, tells again; so of two that tell at the same time the last one to
-// write is also the last one to look.
+// does not matter which change asked for it: what is told is always read just
+// before. After telling it reads again and, if something changed, tells again;
+// so of two that tell at the same time the last one to write is also the last
+// one to look.
 func (e *Engine) syncPR() deed[queue.SyncPR] {
 	return deed[queue.SyncPR]{
 		place: func(ctx context.Context, a queue.SyncPR) (queue.Repo, queue.ID, error) {
 			return e.inQueue(ctx, a.Queue)
 		},
 		do: func(ctx context.Context, at task, a queue.SyncPR) ([]queue.Fact, error) {
-			if e.toldUpTo(a.Entry) >= a.Version && !at.again {
-				return nil, nil // a newer job was faster, or told this one's news too
+			now, err := e.store.Version(ctx, a.Queue, a.PR)
+			if err != nil {
+				return nil, fmt.Errorf("see whether pull request %d has changed: %w", a.PR, err)
 			}
-			if now, err := e.store.Version(ctx, a.Queue, a.PR); err == nil && now > a.Version {
-				return nil, nil // a newer job tells it
+			if now <= e.toldUpTo(a.Entry) && !at.again {
+				return nil, nil // another job told this one's news too
 			}
 			return nil, e.tellPR(ctx, at.repo, a.Queue, a.PR)
 		},
-		about: func(a queue.SyncPR) []any { return []any{"queue", a.Queue, "pr", a.PR, "version", a.Version} },
+		about: func(a queue.SyncPR) []any { return []any{"queue", a.Queue, "pr", a.PR} },
 	}
 }
 
@@ -56,6 +57,7 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 		v := e.look(s, entry)
 		state := v.state()
 		if state == told {
+			e.remember(v)
 			return nil
 		}
 		told = state

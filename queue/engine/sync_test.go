@@ -51,14 +51,13 @@ func TestAFailureMakesExactlyOneNewComment(t *testing.T) {
 	if e := s.entry(1, 7); e.State != queue.Failed {
 		t.Fatalf("entry is %s, want failed", e.State)
 	}
-	version := s.entry(1, 7).Version
 	for range 3 { // late and repeated work
-		if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: "id-1", PR: 7, Version: version}); err != nil {
+		if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: "id-1", PR: 7}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.e.upTo = map[queue.EntryID]int64{} // and work of another copy
-	if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: "id-1", PR: 7, Version: 1}); err != nil {
+	if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: "id-1", PR: 7}); err != nil {
 		t.Fatal(err)
 	}
 	bodies := s.on(7)
@@ -121,7 +120,7 @@ func TestTheStatusCheckOnAnOldCommitIsNotForgotten(t *testing.T) {
 		t.Helper()
 		e := s.entry(1, 7)
 		s.e.upTo = map[queue.EntryID]int64{}
-		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: e.ID, PR: 7, Version: e.Version}, 1); (err != nil) != failing {
+		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: e.ID, PR: 7}, 1); (err != nil) != failing {
 			t.Fatalf("telling: %v", err)
 		}
 	}
@@ -165,7 +164,7 @@ func TestWhatChangesWhileItIsToldIsToldToo(t *testing.T) {
 			})
 		}
 	}
-	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1); err != nil {
+	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, body := range s.on(7) {
@@ -185,7 +184,7 @@ func TestAChangeThatNobodySeesIsNotToldAgain(t *testing.T) {
 		s.change(1, func(w *queue.Snapshot) { w.Entries["e7"].Version++ })
 		s.clock.advance(time.Minute)
 	}
-	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1); err != nil {
+	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.calls["Comment"]; got != 1 {
@@ -193,30 +192,18 @@ func TestAChangeThatNobodySeesIsNotToldAgain(t *testing.T) {
 	}
 }
 
-func TestWorkThatANewerTellingDidIsSkipped(t *testing.T) {
+// One telling tells all changes up to then, and those that follow it find that
+// out; a change after it is told again.
+func TestWhatHasBeenToldIsNotToldAgain(t *testing.T) {
 	t.Parallel()
 	s := staged(t)
-	s.change(1, func(w *queue.Snapshot) { w.Entries["e7"].Version = 5 })
-	for version := int64(5); version > 0; version-- {
-		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: version}, 1); err != nil {
+	for i, version := range []int64{5, 5, 5, 6, 6} {
+		s.change(1, func(w *queue.Snapshot) { w.Entries["e7"].Version = version })
+		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if got := s.calls["Comment"]; got != 1 {
-		t.Errorf("the comment was written %d times for five jobs of one state, want once", got)
-	}
-}
-
-func TestWorkForAnOlderVersionIsLeftToTheNewer(t *testing.T) {
-	t.Parallel()
-	s := staged(t)
-	s.change(1, func(w *queue.Snapshot) { w.Entries["e7"].Version = 5 })
-	for i, version := range []int64{1, 4, 5} {
-		if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: version}, 1); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := s.calls["Comment"], i/2; got != want {
-			t.Errorf("after the work for version %d the comment was written %d times, want %d", version, got, want)
+		if got, want := s.calls["Comment"], 1+i/3; got != want {
+			t.Errorf("after %d jobs the comment was written %d times, want %d", i+1, got, want)
 		}
 	}
 }
@@ -225,7 +212,7 @@ func TestWhatIsTurnedOffIsNotTold(t *testing.T) {
 	t.Parallel()
 	s := staged(t)
 	s.change(1, func(w *queue.Snapshot) { w.Queue.CommentsEnabled, w.Queue.StatusCheckEnabled = false, false })
-	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1); err != nil {
+	if err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.calls["Comment"] + s.calls["Notice"] + s.calls["Status"]; n != 0 {
@@ -241,7 +228,7 @@ func TestARefusedStatusCheckDoesNotKeepTheCommentFromBeingWritten(t *testing.T) 
 	} {
 		s := staged(t)
 		s.faults["Status"] = fault{err: err}
-		got := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1)
+		got := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1)
 		if again := got != nil; again != (name == "for once") {
 			t.Errorf("%s: error = %v; want one only for what may work later", name, got)
 		}
@@ -263,7 +250,7 @@ func TestAPullRequestThatMovedToAnotherQueueHasOneComment(t *testing.T) {
 	s.says("wil", 7, 71, merges(queue.Command{}))
 	s.says("wil", 7, 72, queue.Command{Verb: queue.VerbStatus})
 	main := s.entry(1, 7)
-	if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: main.ID, PR: 7, Version: main.Version + 1}); err != nil {
+	if _, err := s.perform(queue.SyncPR{Queue: 1, Entry: main.ID, PR: 7}); err != nil {
 		t.Fatal(err)
 	}
 	var sticky []string
