@@ -164,7 +164,7 @@ func (d *decision) conditions(e *Entry) []Condition {
 		conditions = append(conditions, condition("first_in_line", ahead == 0, "Nothing ahead of it is left.",
 			fmt.Sprintf("%d %s ahead of it must land or leave first.", ahead, plural(ahead, "group"))))
 	}
-	return append(conditions, condition("queue_lands", q.State.Lands(), "The queue lands what has passed.", d.queueStands()))
+	return append(conditions, condition("queue_lands", q.State.Lands() && !q.Target.Missing, "The queue lands what has passed.", d.cannotLand()))
 }
 
 func (d *decision) notTested(r *Run) string {
@@ -191,6 +191,19 @@ func (d *decision) queueStands() string {
 	default:
 		return fmt.Sprintf("The queue is %s. Somebody with the right to do so can set it running.", q.State)
 	}
+}
+
+// cannotLand says why nothing lands although it has passed.
+func (d *decision) cannotLand() string {
+	if d.s.Queue.Target.Missing {
+		return d.noTarget() + " and what has passed lands."
+	}
+	return d.queueStands()
+}
+
+// noTarget is the beginning of a sentence that says what follows.
+func (d *decision) noTarget() string {
+	return fmt.Sprintf("The branch %s does not exist on the host. Push it,", d.s.Queue.Branch)
 }
 
 // missing is the first unmet condition for admission, a sentence.
@@ -231,8 +244,8 @@ func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 		return "Its tests failed. Whether that is its own fault is decided when everything ahead of it has landed or left.", time.Time{}
 	default: // passed
 		switch {
-		case !q.State.Lands():
-			return d.queueStands(), time.Time{}
+		case !q.State.Lands() || q.Target.Missing:
+			return d.cannotLand(), time.Time{}
 		case g != nil && len(d.ahead(g)) > 0:
 			return "It passed and lands as soon as everything ahead of it has landed or left.", time.Time{}
 		default:
@@ -245,7 +258,7 @@ func (d *decision) pendingFor(e *Entry, g *Group) (string, time.Time) {
 	q := &d.s.Queue
 	switch {
 	case q.Target.Missing:
-		return fmt.Sprintf("The branch %s does not exist on the host. Push it, and testing begins.", q.Branch), time.Time{}
+		return d.noTarget() + " and testing begins.", time.Time{}
 	case e.ConflictsWith != "":
 		if other := d.s.Entries[e.ConflictsWith]; other != nil && other.Active() {
 			return fmt.Sprintf("It conflicts with #%d, which is ahead and not decided yet.", other.Number), time.Time{}

@@ -264,3 +264,34 @@ func sortedKeys[V any](m map[string]V) []string {
 	slices.Sort(keys)
 	return keys
 }
+
+// BC-26: a report on a check lists pull requests, and for a fork they are those
+// of another repository, with numbers that mean something else here. The commit
+// alone counts, so what is listed changes nothing.
+func TestBC26PullRequestsThatAReportListsMeanNothing(t *testing.T) {
+	t.Parallel()
+	for name, body := range payloads(t) {
+		if eventOf(name) != "check_run" {
+			continue
+		}
+		read := func(list []*github.PullRequest) []queue.Fact {
+			event, err := parse("check_run", body)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			e := event.(*github.CheckRunEvent)
+			e.CheckRun.PullRequests = list
+			return testTranslator.translate(e, testNow).facts
+		}
+		elsewhere := &github.PullRequest{Number: github.Int(7), Base: &github.PullRequestBranch{Repo: &github.Repository{ID: github.Int64(666)}}}
+		want, got := read(nil), read([]*github.PullRequest{elsewhere, nil})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: what it lists makes a difference:\n%s", name, diff)
+		}
+		for _, f := range got {
+			if about := f.Subject(); about.PR != 0 || about.Commit == "" {
+				t.Errorf("%s: %s is about %+v, want a commit and no pull request", name, f.Kind(), about)
+			}
+		}
+	}
+}

@@ -372,3 +372,39 @@ func (s *stage) waiting(id queue.ID) []string {
 	}
 	return facts
 }
+
+// BC-47: the host's limit is reached. What may wait sleeps until it is over, and
+// that is no attempt; what a decision waits for becomes news, and is asked for
+// again; nothing is dropped, and no pull request is blamed.
+func TestBC47WorkIsPutOffWhileTheHostsLimitIsReached(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{-time.Minute, 3 * time.Minute, 24 * time.Hour} {
+		s := staged(t)
+		limited := &gitprovider.Error{Kind: gitprovider.Transient, Message: "The limit is reached.", After: s.clock.Now().Add(after)}
+		for _, method := range []string{"Comment", "Status", "Notice", "Land"} {
+			s.faults[method] = fault{err: limited}
+		}
+		telling := queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}
+		for _, attempt := range []int{1, MaxAttempts(telling.Kind())} {
+			var sleep *river.JobSnoozeError
+			want := min(max(after, time.Second), longestPutOff)
+			if err := s.attempt(telling, attempt); !errors.As(err, &sleep) || sleep.Duration != want {
+				t.Errorf("limit until %v, attempt %d: telling ended with %v, want it put off for %v", after, attempt, err, want)
+			}
+		}
+		land := queue.Land{Queue: 1, Landing: 1, Branch: "main"}
+		if _, err := s.perform(land); err == nil {
+			t.Error("a landing that the limit kept away counts as done")
+		}
+		ended := false
+		for _, f := range s.memory.queues[1].unread {
+			f, ok := f.Fact.(queue.LandingEnded)
+			if ended = ended || ok; ok && f.Trouble != queue.TroubleTransient {
+				t.Errorf("the landing ended with %q, which blames somebody", f.Trouble)
+			}
+		}
+		if !ended {
+			t.Error("the decision does not hear of its landing")
+		}
+	}
+}

@@ -381,3 +381,37 @@ func TestARunNamesTheTargetsThatItWasFormedWith(t *testing.T) {
 		t.Errorf("the chain of the run is %+v, want one step with the first set", r.Chain)
 	}
 }
+
+// BC-44: the target is renamed, so its old name is gone and the queue stands
+// still. It says so, keeps its entries for as long as it lasts, and goes on when
+// the name is back.
+func TestBC44ATargetThatIsGoneKeepsItsEntries(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency = 1
+	w := world(t, s, 2)
+	c := Checker{Deterministic: true}
+	c.Watch(w)
+	ok(t, w.Settle())
+	w.DeleteTarget()
+	w.Auto = true
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Advance(24*time.Hour))
+	for n := int64(1); n <= 2; n++ {
+		e := w.Entry(n)
+		if !e.Active() {
+			t.Fatalf("#%d is %s because of %s, want it kept", n, e.State, e.Reason)
+		}
+		window, err := w.Window()
+		ok(t, err)
+		x := queue.Explain(window, window.ByPR(n), w.Now)
+		if said := x.WaitsFor + fmt.Sprint(x.Conditions); !strings.Contains(said, "The branch main does not exist on the host") {
+			t.Errorf("#%d (%s) does not say what it waits for: %s", n, e.State, said)
+		}
+	}
+	w.RestoreTarget()
+	ok(t, w.Advance(2*time.Hour))
+	state(t, w, 1, queue.Merged)
+	state(t, w, 2, queue.Merged)
+	ok(t, Ended(w))
+}
