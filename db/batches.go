@@ -121,7 +121,13 @@ func newCrowd(list []candidate, sets []queue.TargetSet) *crowd {
 }
 
 // pick chooses the entries of the batches that can go now, and notes when the
-// first of the others can: see queue's decision.form, which this repeats.
+// first of the others can. It repeats the rule of queue's decision.form and is
+// not one function with it: form chooses one group at a time, of entries that
+// it has whole, and starts over after each; this walks once over hundreds of
+// which it knows only order and targets, and also says why those wait that do.
+// Where the two differ, pick errs towards more entries, or form would not find
+// in the window what it would find in the whole queue; the test that holds them
+// equal is TestAWindowStartsWhatTheWholeQueueWould.
 func (c *crowd) pick(s *queue.Snapshot, now time.Time) []queue.EntryID {
 	q := s.Queue.Settings
 	patience := time.Duration(min(q.BatchingMaxWaitTimeMinutes, 100*365*24*60)) * time.Minute

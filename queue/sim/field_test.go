@@ -268,6 +268,8 @@ func TestBC25AReportIsMatchedByItsCommitAlone(t *testing.T) {
 	ok(t, w.Settle())
 	commit := w.RunOf(1).Commit
 	w.tell(queue.CheckReported{Commit: "c000000000000", Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 8, Status: "completed", Result: "failure", At: w.Now}})
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Testing)
 	w.tell(queue.CheckReported{Commit: commit, Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 9, Status: "completed", Result: "success", At: w.Now}})
 	ok(t, w.Settle())
 	state(t, w, 1, queue.Merged)
