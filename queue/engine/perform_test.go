@@ -287,7 +287,7 @@ func TestWhatNobodyWaitsForSleepsUntilTheLimitIsOver(t *testing.T) {
 	for _, call := range []string{"Comment", "Status", "Target"} {
 		s.faults[call] = fault{err: limit}
 	}
-	err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7, Version: 1}, 1)
+	err := s.attempt(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}, 1)
 	if !errors.As(err, &slept) || slept.Duration != time.Minute {
 		t.Errorf("error = %v, want a sleep of a minute", err)
 	}
