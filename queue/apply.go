@@ -53,6 +53,8 @@ func (d *decision) apply(r Received) {
 		d.checkReported(f)
 	case ChecksDoubted:
 		d.checksDoubted(f)
+	case TestResults:
+		d.testResults(f)
 	case TestBranchMoved:
 		d.testBranchMoved(f)
 	case RunBuilt:
@@ -219,7 +221,15 @@ func (d *decision) checkReported(f CheckReported) {
 			if r.Checks == nil {
 				r.Checks = map[string]Report{}
 			}
-			r.Checks[f.Key()] = f.Report
+			report := f.Report
+			report.Earlier = 0
+			if known {
+				report.Earlier = old.Earlier
+				if report.replaces(old) {
+					report.Earlier++
+				}
+			}
+			r.Checks[f.Key()] = report
 		}
 	}
 	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })

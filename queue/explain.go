@@ -158,7 +158,7 @@ func (d *decision) conditions(e *Entry) []Condition {
 	if g != nil {
 		r = d.s.run(g)
 	}
-	conditions = append(conditions, condition("tested", e.State == TestsPassed, "All required checks passed on what will land.", d.notTested(r)))
+	conditions = append(conditions, condition("tested", e.State == TestsPassed, strings.TrimSpace("All required checks passed on what will land. "+clearedBy(d.s.Runs[e.VerifiedBy])), d.notTested(r)))
 	if g != nil {
 		ahead := len(d.ahead(g))
 		conditions = append(conditions, condition("first_in_line", ahead == 0, "Nothing ahead of it is left.",
@@ -176,9 +176,21 @@ func (d *decision) notTested(r *Run) string {
 	case r.State == RunFailed:
 		return r.Message
 	default:
-		_, names := r.Verdict()
-		return fmt.Sprintf("Required checks still running or missing on %s: %s.", short(r.Commit), list(names))
+		j := r.judge(d.now, d.s.TestChecks)
+		text := fmt.Sprintf("Required checks still running or missing on %s: %s.", short(r.Commit), list(j.names))
+		if !j.until.IsZero() {
+			text = fmt.Sprintf("%s failed on %s. It counts as passed if test results come and everything that failed is quarantined.", list(j.names), short(r.Commit))
+		}
+		return strings.TrimSpace(text + " " + r.ClearedText())
 	}
+}
+
+// clearedBy says what quarantine passed in the run that proves an entry.
+func clearedBy(r *Run) string {
+	if r == nil {
+		return ""
+	}
+	return r.ClearedText()
 }
 
 func (d *decision) queueStands() string {
@@ -238,6 +250,9 @@ func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 		r := d.s.run(g)
 		if r == nil {
 			return "Its tests are starting.", time.Time{}
+		}
+		if until := r.judge(d.now, d.s.TestChecks).until; !until.IsZero() {
+			return d.notTested(r), until
 		}
 		return d.notTested(r), r.Deadline
 	case PendingFailure:

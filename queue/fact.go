@@ -290,6 +290,7 @@ func (TargetMoved) Kind() string        { return "target_moved" }
 func (TargetRead) Kind() string         { return "target_read" }
 func (CheckReported) Kind() string      { return "check_reported" }
 func (ChecksDoubted) Kind() string      { return "checks_doubted" }
+func (TestResults) Kind() string        { return "test_results" }
 func (RunBuilt) Kind() string           { return "run_built" }
 func (RunNotBuilt) Kind() string        { return "run_not_built" }
 func (TestBranchMoved) Kind() string    { return "test_branch_moved" }
@@ -311,6 +312,7 @@ func (f TargetMoved) Subject() Subject        { return Subject{Branch: f.Branch}
 func (f TestBranchMoved) Subject() Subject    { return Subject{Branch: f.Branch} }
 func (f CheckReported) Subject() Subject      { return Subject{Commit: f.Commit} }
 func (f ChecksDoubted) Subject() Subject      { return Subject{Commit: f.Commit} }
+func (f TestResults) Subject() Subject        { return Subject{Commit: f.Commit} }
 func (RulesChanged) Subject() Subject         { return Subject{Everybody: true} }
 func (RepositoryGone) Subject() Subject       { return Subject{Everybody: true} }
 func (Submitted) Subject() Subject            { return Subject{} }
@@ -349,6 +351,7 @@ func init() {
 	learn[TargetRead]()
 	learn[CheckReported]()
 	learn[ChecksDoubted]()
+	learn[TestResults]()
 	learn[RunBuilt]()
 	learn[RunNotBuilt]()
 	learn[TestBranchMoved]()

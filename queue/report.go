@@ -30,6 +30,9 @@ type Report struct {
 	Result string    `json:"result,omitempty"`
 	URL    string    `json:"url,omitempty"`
 	At     time.Time `json:"at"` // the host's time of this report
+	// Earlier is how many others have told of the same name on the same commit
+	// and ended, as far as we heard. A run counts it; in a fact it means nothing.
+	Earlier int64 `json:"earlier,omitempty"`
 }
 
 // Key tells apart reports that do not replace each other.
@@ -38,6 +41,13 @@ func (r Report) Key() string {
 		return "status\x1f" + r.Name
 	}
 	return "check\x1f" + r.Name + "\x1f" + itoa(r.AppID)
+}
+
+// replaces reports whether r is about another attempt than old, which it is
+// newer than: a rerun is a new check run. A status has a new number each time it
+// changes; there an attempt has ended when it says so.
+func (r Report) replaces(old Report) bool {
+	return r.ID != old.ID && (r.Kind != CommitStatus || old.Outcome() != VerdictWaiting)
 }
 
 // Newer reports whether r replaces old. A completed report of one check run

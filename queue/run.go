@@ -119,6 +119,14 @@ type Run struct {
 	DraftPR        int64 // the pull request opened for it; 0 = none
 
 	Checks map[string]Report // the newest report of each name, by Report.Key
+	// Results are the test results of the commit, by upload. The slice is never
+	// changed, only replaced.
+	Results []TestResults
+	// Crowded: there were more of them than are kept, so that they prove nothing.
+	Crowded bool
+	// Cleared are the required statuses that failed and were passed by
+	// quarantine when the run passed.
+	Cleared []string
 
 	AskedAt   time.Time // when building was asked for
 	StartedAt time.Time // when the branch was on the host

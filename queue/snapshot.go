@@ -25,6 +25,10 @@ type Snapshot struct {
 	// Targets are the sets that the entries of the window name, in parallel
 	// mode. A set that is named and not here counts as everything.
 	Targets map[TargetsID]TargetSet
+	// TestChecks are the names of the checks whose jobs upload test results, where
+	// the repository quarantines tests: one that fails may be excused by results
+	// that are still on their way. None = no failure waits for results.
+	TestChecks []string
 	// Line are the groups of the main line in order, Parts those of all
 	// bisections, oldest bisection first.
 	Line  []GroupID

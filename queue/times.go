@@ -12,6 +12,10 @@ const (
 	// neverStartedAfter is how long required checks may stay silent while
 	// nothing else runs on the commit.
 	neverStartedAfter = 30 * time.Minute
+	// resultsPatience is how long after a check failed its test results are
+	// waited for. Jobs upload before they end, so most are there already; a job
+	// of its own that uploads needs a moment to start.
+	resultsPatience = 2 * time.Minute
 	// buildTriesMax is how often a build is asked for before its entries fail.
 	// With the pauses between them this is more than two hours, so that an
 	// outage of the host does not throw anybody out.

@@ -47,7 +47,7 @@ func (r *Run) Report(want Required) (Report, bool) { return want.Newest(maps.Val
 // has the name and, if one App alone may say it, is that App's.
 func (want Required) Newest(reports iter.Seq[Report]) (newest Report, found bool) {
 	for report := range reports {
-		if report.Name != want.Name || want.AppID > 0 && report.AppID != want.AppID {
+		if !want.matches(report) {
 			continue
 		}
 		if !found || newerOfName(report, newest) {
@@ -55,6 +55,11 @@ func (want Required) Newest(reports iter.Seq[Report]) (newest Report, found bool
 		}
 	}
 	return newest, found
+}
+
+// matches reports whether a report is about a required status.
+func (want Required) matches(r Report) bool {
+	return r.Name == want.Name && (want.AppID <= 0 || r.AppID == want.AppID)
 }
 
 // newerOfName orders reports of one name by different Apps, whose ids say
@@ -67,9 +72,30 @@ func newerOfName(a, b Report) bool {
 }
 
 // Verdict judges the run by its required statuses and names those that
-// decided it. A failure counts at once, whatever is still running.
+// decided it. What is not here yet is not waited for.
 func (r *Run) Verdict() (Verdict, []string) {
-	var failed, interrupted, waiting []string
+	j := r.judge(time.Time{}, nil)
+	return j.verdict, j.names
+}
+
+// judgement is what the required statuses of a run say together.
+type judgement struct {
+	verdict Verdict
+	names   []string // of those that decided it
+	// cleared are those that failed and count as passed.
+	cleared []string
+	// until is when a failed status stops waiting for its test results; zero
+	// when none does.
+	until time.Time
+}
+
+// judge judges a run by its required statuses. A failure counts at once,
+// whatever is still running, unless test results may yet excuse it: then it is
+// waited for, and a failure that counts or one that is still excusable goes
+// before what was interrupted.
+func (r *Run) judge(now time.Time, testChecks []string) judgement {
+	var j judgement
+	var failed, awaited, interrupted, waiting []string
 	for _, want := range r.Required {
 		report, found := r.Report(want)
 		if !found {
@@ -78,7 +104,18 @@ func (r *Run) Verdict() (Verdict, []string) {
 		}
 		switch report.Outcome() {
 		case VerdictFailed:
-			failed = append(failed, want.Name)
+			excuse, until := r.Excuse(want), r.awaited(report, testChecks)
+			switch {
+			case excuse == ExcuseCleared:
+				j.cleared = append(j.cleared, want.Name)
+			case excuse == ExcusePending && now.Before(until):
+				awaited = append(awaited, want.Name)
+				if j.until.IsZero() || until.Before(j.until) {
+					j.until = until
+				}
+			default:
+				failed = append(failed, want.Name)
+			}
 		case VerdictInterrupted:
 			interrupted = append(interrupted, want.Name)
 		case VerdictWaiting:
@@ -87,14 +124,17 @@ func (r *Run) Verdict() (Verdict, []string) {
 	}
 	switch {
 	case len(failed) > 0:
-		return VerdictFailed, failed
+		j.verdict, j.names, j.until = VerdictFailed, failed, time.Time{}
+	case len(awaited) > 0:
+		j.verdict, j.names = VerdictWaiting, awaited
 	case len(interrupted) > 0:
-		return VerdictInterrupted, interrupted
+		j.verdict, j.names = VerdictInterrupted, interrupted
 	case len(waiting) > 0 || len(r.Required) == 0:
-		return VerdictWaiting, waiting
+		j.verdict, j.names = VerdictWaiting, waiting
 	default:
-		return VerdictPassed, nil
+		j.verdict = VerdictPassed
 	}
+	return j
 }
 
 // verdicts takes one step with the first group whose build or run has
@@ -107,6 +147,8 @@ func (d *decision) verdicts() bool {
 		case r.State == Building && d.build(g, r):
 			return true
 		case r.State == RunTesting && d.test(g, r):
+			return true
+		case r.State == RunPassed && d.uncleared(g, r):
 			return true
 		}
 	}
@@ -121,19 +163,34 @@ func (d *decision) test(g *Group, r *Run) bool {
 		}
 		return true
 	}
-	verdict, names := r.Verdict()
-	switch verdict {
-	case VerdictPassed:
-		d.pass(g, r)
+	j := r.judge(d.now, d.s.TestChecks)
+	switch {
+	case j.verdict == VerdictPassed:
+		d.pass(g, r, j.cleared)
 		return true
-	case VerdictFailed:
-		d.fail(g, r, RequiredStatusFailed, fmt.Sprintf("Required %s failed: %s.", plural(len(names), "check"), strings.Join(names, ", ")))
+	case j.verdict == VerdictFailed:
+		d.fail(g, r, RequiredStatusFailed, d.failedText(r, j.names))
 		return true
-	case VerdictInterrupted:
-		d.interrupt(g, r, names)
+	case j.verdict == VerdictInterrupted:
+		d.interrupt(g, r, j.names)
 		return true
+	case !j.until.IsZero():
+		d.wakeAt(j.until)
 	}
-	return d.overdue(g, r, names)
+	return d.overdue(g, r, j.names)
+}
+
+// failedText names the checks that failed and, where results came, the tests.
+func (d *decision) failedText(r *Run, names []string) string {
+	text := fmt.Sprintf("Required %s failed: %s.", plural(len(names), "check"), strings.Join(names, ", "))
+	for _, name := range names {
+		why := r.unexcusedText(name)
+		if why == "" && slices.Contains(d.s.TestChecks, name) {
+			why = fmt.Sprintf("%s: no test results came that could excuse it.", name)
+		}
+		text = strings.TrimSpace(text + " " + why)
+	}
+	return text
 }
 
 // overdue ends a run that has waited too long, and reads the checks of one
@@ -190,16 +247,24 @@ func (d *decision) interrupt(g *Group, r *Run, names []string) {
 }
 
 // pass records a passed run. The verdict is final: later reports change nothing.
-func (d *decision) pass(g *Group, r *Run) {
-	r.State, r.EndedAt = RunPassed, d.now
+func (d *decision) pass(g *Group, r *Run, cleared []string) {
+	r.State, r.EndedAt, r.Cleared = RunPassed, d.now, cleared
 	d.silent(nil)
 	if g.Part != nil { // what passes in a bisection is given back, not passed
 		return
 	}
 	for _, e := range d.s.members(g) {
 		e.VerifiedBy = r.ID
-		d.move(e, TestsPassed, TestRunPassed, "All required checks passed on "+short(r.Commit)+".", Actor{}, r.ID)
+		d.move(e, TestsPassed, TestRunPassed, passedText(r), Actor{}, r.ID)
 	}
+}
+
+func passedText(r *Run) string {
+	text := "All required checks passed on " + short(r.Commit) + "."
+	if cleared := r.ClearedText(); cleared != "" {
+		text += " " + cleared
+	}
+	return text
 }
 
 // fail records a failed run. Whose failure it is, is decided later.

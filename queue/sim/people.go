@@ -306,6 +306,16 @@ func (w *World) Report(commit, check, result string) {
 	w.notify(queue.CheckReported{Commit: commit, Report: r})
 }
 
+// Upload tells the queue what came of test results, with a number of their own
+// unless they have one.
+func (w *World) Upload(f queue.TestResults) {
+	if f.Upload == 0 {
+		f.Upload = int64(len(w.uploads)) + 1
+	}
+	w.uploads = append(w.uploads, f)
+	w.tell(f)
+}
+
 // Judge is what the CI rule says about a commit for a check.
 func (w *World) Judge(commit, check string) string {
 	if w.host.commits[commit].tree.fails(check) {

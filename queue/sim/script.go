@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,13 @@ type Town interface {
 	Change(c queue.Change) error
 	// CI reports a check on the commit of the newest run that tests a pull request.
 	CI(number int64, check, result string) error
+
+	// Quarantine has the repository excuse what quarantined tests do; the jobs
+	// of these checks upload test results.
+	Quarantine(checks []string) error
+	// Results uploads test results for the commit of the newest run that tests a
+	// pull request.
+	Results(number int64, f queue.TestResults) error
 
 	// Pass lets time pass and waits until nothing is left to do.
 	Pass(d time.Duration) error
@@ -189,6 +197,18 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 		}
 		return "", p.town.CI(number(a, 0), check, a[1])
 	},
+	// quarantine ci: from now on failures of quarantined tests are excused, and
+	// the jobs of the check ci upload test results
+	"quarantine": func(p *Player, a []string) (string, error) { return "", p.town.Quarantine(a) },
+	// results 1 Login=quarantined Pay=new: CI uploads what failed in the run that
+	// tests #1; see parseResults
+	"results": func(p *Player, a []string) (string, error) {
+		f, err := parseResults(a[1:])
+		if err != nil {
+			return "", err
+		}
+		return "", p.town.Results(number(a, 0), f)
+	},
 	// targets 1 frontend docs: CI tells what #1 impacts
 	"targets": func(p *Player, a []string) (string, error) { return "", p.town.Targets(number(a, 0), a[1:]) },
 	"advance": func(p *Player, a []string) (string, error) {
@@ -206,6 +226,7 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 		return "", p.town.Change(c)
 	},
 	"show":    (*Player).show,
+	"verdict": (*Player).verdict,
 	"explain": (*Player).explain,
 }
 
@@ -348,6 +369,65 @@ func (p *Player) explain(args []string) (string, error) {
 	}
 	fmt.Fprintf(&out, "  %s\n", x.WaitsFor)
 	return out.String(), nil
+}
+
+// verdict prints what the timeline says of the newest result of tests of a
+// pull request.
+func (p *Player) verdict(args []string) (string, error) {
+	moves, err := p.town.Timeline()
+	if err != nil {
+		return "", err
+	}
+	told := "not tested\n"
+	for _, m := range moves {
+		if m.PR != number(args, 0) || m.Run == "" {
+			continue
+		}
+		switch m.To {
+		case queue.TestsPassed, queue.PendingFailure, queue.Pending:
+			told = fmt.Sprintf("  %s: %s\n", m.To, m.Message)
+		}
+	}
+	return told, nil
+}
+
+// failing are the ways in which a script says that a test fails.
+var failing = map[string]queue.FailingTest{
+	"quarantined": {Quarantined: true, Standing: queue.KnownFlaky},
+	"otherwise":   {Quarantined: true, NewFailure: true, Standing: queue.KnownFlaky}, // as nobody has seen it fail
+	"flaky":       {Standing: queue.KnownFlaky},                                      // and not quarantined
+	"base":        {Standing: queue.FailingOnBase},
+	"new":         {Standing: queue.NewlyFailing},
+}
+
+// parseResults reads NAME=how for each failing test, and what else there is to
+// say: "incomplete", check=NAME (ci unless said, nothing after the = is none),
+// job=NAME, attempt=N, upload=N (to send the same again).
+func parseResults(args []string) (queue.TestResults, error) {
+	f := queue.TestResults{Check: "ci", Job: "job", Attempt: 1, Complete: true}
+	for i, a := range args {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "incomplete":
+			f.Complete = false
+		case "check":
+			f.Check = value
+		case "job":
+			f.Job = value
+		case "attempt":
+			f.Attempt = max(number([]string{value}, 0), 1)
+		case "upload":
+			f.Upload = number([]string{value}, 0)
+		default:
+			t, ok := failing[value]
+			if !ok {
+				return f, fmt.Errorf("word %d: a test fails like none of %v", i, slices.Sorted(maps.Keys(failing)))
+			}
+			t.ID, t.Name = name, name
+			f.Failing = append(f.Failing, t)
+		}
+	}
+	return f, nil
 }
 
 func numbers(steps []queue.Step) string {

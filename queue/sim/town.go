@@ -67,6 +67,23 @@ func (w *World) CI(number int64, check, result string) error {
 	return nil
 }
 
+// Quarantine has the repository excuse what quarantined tests do.
+func (w *World) Quarantine(checks []string) error {
+	w.state.TestChecks = checks
+	return nil
+}
+
+// Results uploads test results for the newest run that tests a pull request.
+func (w *World) Results(number int64, f queue.TestResults) error {
+	r := w.RunOf(number)
+	if r == nil || r.Commit == "" {
+		return fmt.Errorf("no run tests #%d", number)
+	}
+	f.Commit = r.Commit
+	w.Upload(f)
+	return nil
+}
+
 // Pass lets time pass.
 func (w *World) Pass(d time.Duration) error { return w.Advance(d) }
 

@@ -42,6 +42,7 @@ type World struct {
 	sets    []queue.TargetSet          // uploaded, by number from 1
 	newest  map[string]queue.TargetsID // by head commit
 	wishes  int64
+	uploads []queue.TestResults
 	err     error
 }
 
