@@ -15,41 +15,45 @@ import (
 
 // runRow is a run as its table has it; its checks are rows of their own.
 type runRow struct {
-	QueueID        int64                        `json:"queue_id"`
-	ID             string                       `json:"id"`
-	GroupID        int64                        `json:"group_id"`
-	Kind           string                       `json:"kind"`
-	State          string                       `json:"state"`
-	Members        texts                        `json:"members"`
-	BaseCommit     string                       `json:"base_commit"`
-	BaseTree       string                       `json:"base_tree"`
-	BaseEpoch      int64                        `json:"base_epoch"`
-	BaseSeq        int64                        `json:"base_seq"`
-	Chain          document[[]queue.Step]       `json:"chain"`
-	Branch         string                       `json:"branch"`
-	Commit         string                       `json:"commit"`
-	Tree           string                       `json:"tree"`
-	MergeMethod    string                       `json:"merge_method"`
-	LandingMode    string                       `json:"landing_mode"`
-	Required       document[[]queue.Required]   `json:"required"`
-	RequiredSource string                       `json:"required_source"`
-	DraftPR        int64                        `json:"draft_pr"`
-	AskedAt        stamp                        `json:"asked_at"`
-	StartedAt      stamp                        `json:"started_at"`
-	Deadline       stamp                        `json:"deadline"`
-	EndedAt        stamp                        `json:"ended_at"`
-	Why            string                       `json:"why"`
-	Message        string                       `json:"message"`
-	NotBuilt       document[*queue.RunNotBuilt] `json:"not_built"`
-	Spoilt         string                       `json:"spoilt"`
-	ReadAfter      stamp                        `json:"read_after"`
+	QueueID        int64                         `json:"queue_id"`
+	ID             string                        `json:"id"`
+	GroupID        int64                         `json:"group_id"`
+	Kind           string                        `json:"kind"`
+	State          string                        `json:"state"`
+	Members        texts                         `json:"members"`
+	BaseCommit     string                        `json:"base_commit"`
+	BaseTree       string                        `json:"base_tree"`
+	BaseEpoch      int64                         `json:"base_epoch"`
+	BaseSeq        int64                         `json:"base_seq"`
+	Chain          document[[]queue.Step]        `json:"chain"`
+	Branch         string                        `json:"branch"`
+	Commit         string                        `json:"commit"`
+	Tree           string                        `json:"tree"`
+	MergeMethod    string                        `json:"merge_method"`
+	LandingMode    string                        `json:"landing_mode"`
+	Required       document[[]queue.Required]    `json:"required"`
+	RequiredSource string                        `json:"required_source"`
+	DraftPR        int64                         `json:"draft_pr"`
+	AskedAt        stamp                         `json:"asked_at"`
+	StartedAt      stamp                         `json:"started_at"`
+	Deadline       stamp                         `json:"deadline"`
+	EndedAt        stamp                         `json:"ended_at"`
+	Why            string                        `json:"why"`
+	Message        string                        `json:"message"`
+	NotBuilt       document[*queue.RunNotBuilt]  `json:"not_built"`
+	Spoilt         string                        `json:"spoilt"`
+	ReadAfter      stamp                         `json:"read_after"`
+	Results        document[[]queue.TestResults] `json:"results"`
+	Crowded        bool                          `json:"crowded"`
+	Cleared        texts                         `json:"cleared"`
 }
 
 // runColumns are the columns of runRow.
 const runColumns = `
 	queue_id, id, group_id, kind, state, members, base_commit, base_tree, base_epoch, base_seq,
 	chain, branch, commit, tree, merge_method, landing_mode, required, required_source, draft_pr,
-	asked_at, started_at, deadline, ended_at, why, message, not_built, spoilt, read_after`
+	asked_at, started_at, deadline, ended_at, why, message, not_built, spoilt, read_after,
+	results, crowded, cleared`
 
 func rowOfRun(q queue.ID, r *queue.Run) runRow {
 	return runRow{
@@ -60,6 +64,7 @@ func rowOfRun(q queue.ID, r *queue.Run) runRow {
 		Required: document[[]queue.Required]{append([]queue.Required{}, r.Required...)}, RequiredSource: string(r.RequiredSource), DraftPR: r.DraftPR,
 		AskedAt: stamp(r.AskedAt), StartedAt: stamp(r.StartedAt), Deadline: stamp(r.Deadline), EndedAt: stamp(r.EndedAt),
 		Why: string(r.Why), Message: r.Message, NotBuilt: document[*queue.RunNotBuilt]{r.NotBuilt}, Spoilt: r.Spoilt, ReadAfter: stamp(r.ReadAfter),
+		Results: document[[]queue.TestResults]{append([]queue.TestResults{}, r.Results...)}, Crowded: r.Crowded, Cleared: r.Cleared,
 	}
 }
 
@@ -73,6 +78,7 @@ func (r runRow) run() queue.Run {
 		Required: unlessEmpty(r.Required.v), RequiredSource: queue.RequiredSource(r.RequiredSource), DraftPR: r.DraftPR,
 		AskedAt: time.Time(r.AskedAt), StartedAt: time.Time(r.StartedAt), Deadline: time.Time(r.Deadline), EndedAt: time.Time(r.EndedAt),
 		Why: queue.Reason(r.Why), Message: r.Message, NotBuilt: r.NotBuilt.v, Spoilt: r.Spoilt, ReadAfter: time.Time(r.ReadAfter),
+		Results: unlessEmpty(r.Results.v), Crowded: r.Crowded, Cleared: r.Cleared,
 	}
 }
 
@@ -90,23 +96,24 @@ type checkRow struct {
 	Result     string `json:"result"`
 	URL        string `json:"url"`
 	ReportedAt stamp  `json:"reported_at"`
+	Earlier    int64  `json:"earlier"`
 }
 
 // checkColumns are the columns of checkRow.
 const checkColumns = `
-	queue_id, run_id, key, kind, name, app_id, suite, report_id, status, result, url, reported_at`
+	queue_id, run_id, key, kind, name, app_id, suite, report_id, status, result, url, reported_at, earlier`
 
 func rowOfCheck(q queue.ID, run queue.RunID, key string, c queue.Report) checkRow {
 	return checkRow{
 		QueueID: int64(q), RunID: string(run), Key: key, Kind: string(c.Kind), Name: c.Name, AppID: c.AppID,
-		Suite: c.Suite, ReportID: c.ID, Status: c.Status, Result: c.Result, URL: c.URL, ReportedAt: stamp(c.At),
+		Suite: c.Suite, ReportID: c.ID, Status: c.Status, Result: c.Result, URL: c.URL, ReportedAt: stamp(c.At), Earlier: c.Earlier,
 	}
 }
 
 func (r checkRow) report() queue.Report {
 	return queue.Report{
 		Kind: queue.ReportKind(r.Kind), Name: r.Name, AppID: r.AppID, Suite: r.Suite, ID: r.ReportID,
-		Status: r.Status, Result: r.Result, URL: r.URL, At: time.Time(r.ReportedAt),
+		Status: r.Status, Result: r.Result, URL: r.URL, At: time.Time(r.ReportedAt), Earlier: r.Earlier,
 	}
 }
 
@@ -151,7 +158,8 @@ func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run) er
 			required = excluded.required, required_source = excluded.required_source, draft_pr = excluded.draft_pr,
 			asked_at = excluded.asked_at, started_at = excluded.started_at, deadline = excluded.deadline,
 			ended_at = excluded.ended_at, why = excluded.why, message = excluded.message,
-			not_built = excluded.not_built, spoilt = excluded.spoilt, read_after = excluded.read_after`, text); err != nil {
+			not_built = excluded.not_built, spoilt = excluded.spoilt, read_after = excluded.read_after,
+			results = excluded.results, crowded = excluded.crowded, cleared = excluded.cleared`, text); err != nil {
 		return fmt.Errorf("save runs: %w", err)
 	}
 	return saveChecks(ctx, tx, checks)
@@ -172,9 +180,9 @@ func saveChecks(ctx context.Context, tx *sqlx.Tx, checks []checkRow) error {
 		ON CONFLICT (queue_id, run_id, key) DO UPDATE SET
 			kind = excluded.kind, name = excluded.name, app_id = excluded.app_id, suite = excluded.suite,
 			report_id = excluded.report_id, status = excluded.status, result = excluded.result,
-			url = excluded.url, reported_at = excluded.reported_at
-		WHERE (c.suite, c.report_id, c.status, c.result, c.url, c.reported_at) IS DISTINCT FROM
-			(excluded.suite, excluded.report_id, excluded.status, excluded.result, excluded.url, excluded.reported_at)`, text); err != nil {
+			url = excluded.url, reported_at = excluded.reported_at, earlier = excluded.earlier
+		WHERE (c.suite, c.report_id, c.status, c.result, c.url, c.reported_at, c.earlier) IS DISTINCT FROM
+			(excluded.suite, excluded.report_id, excluded.status, excluded.result, excluded.url, excluded.reported_at, excluded.earlier)`, text); err != nil {
 		return fmt.Errorf("save checks: %w", err)
 	}
 	return nil

@@ -339,7 +339,9 @@ func (e *testEntry) failures() error {
 	for i := range e.failed {
 		f := &e.failed[i]
 		row := e.rows[f.ID]
-		excused, code := rules.Decide(row.History.v, row.override(), e.now).Excuses(row.History.v, f.Fingerprint, e.now)
+		quarantine := rules.Decide(row.History.v, row.override(), e.now)
+		excused, code := quarantine.Excuses(row.History.v, f.Fingerprint, e.now)
+		e.excusals[f.ID] = excusal{quarantine.On, excused, code}
 		rows = append(rows, failureRow{day(e.run.At), row.ID, e.upload.ID, stamp(e.run.At), int64(f.Fingerprint), f.Summary, f.Failure.Type, f.Failure.Message, f.Failure.Text,
 			f.Passed, f.Ambiguous, excused, string(code)})
 	}

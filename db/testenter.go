@@ -20,6 +20,7 @@ const maxSame = 20
 
 // entry is the work of entering one upload, step by step, in one transaction.
 type testEntry struct {
+	db     *DB
 	ctx    context.Context
 	tx     *sqlx.Tx
 	now    time.Time
@@ -33,15 +34,19 @@ type testEntry struct {
 	fresh    []int64 // of tests that nobody has seen before
 	outcomes outcomes
 	failed   []flaky.Seen
+	excusals map[uuid.UUID]excusal  // of what failed
 	rows     map[uuid.UUID]*caseRow // tests whose history is at hand
+	told     bool                   // a queue was told
 }
 
 // EnterUpload stores what was read of an upload and all that follows from it,
-// in one transaction: results, counters, evidence, states and quarantines. The
+// in one transaction: results, counters, evidence, states and quarantines, and
+// what the queues must hear of it. The
 // uploads of a repository are entered one after the other. An upload that was
 // entered already is left as it is.
 func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) error {
 	now := db.clock()
+	told := false
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		if err := lockTests(ctx, tx, u.Repository); err != nil {
 			return err
@@ -50,9 +55,14 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 		if err := tx.GetContext(ctx, &waits, `SELECT entered_at IS NULL FROM test_uploads WHERE id = $1 FOR UPDATE`, u.ID); err != nil || !waits {
 			return err
 		}
-		e := &testEntry{ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, ids: map[int64]uuid.UUID{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}}
-		return e.all()
+		e := &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, ids: map[int64]uuid.UUID{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
+		err := e.all()
+		told = e.told
+		return err
 	})
+	if err == nil && told {
+		db.signals.raise()
+	}
 	return fail(fmt.Sprintf("enter test report %d", u.ID), err)
 }
 
@@ -63,7 +73,7 @@ func (e *testEntry) all() (err error) {
 	if e.run.At = e.read.At; e.run.At.IsZero() || e.run.At.After(e.upload.Received) {
 		e.run.At = e.upload.Received
 	}
-	for _, step := range []func() error{e.tests, e.owners, e.count, e.judge, e.failures, e.finish} {
+	for _, step := range []func() error{e.tests, e.owners, e.count, e.judge, e.failures, e.tellQueues, e.finish} {
 		if err := step(); err != nil {
 			return err
 		}

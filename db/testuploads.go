@@ -68,6 +68,7 @@ func place(ctx context.Context, tx *sqlx.Tx, u flaky.Upload) (flaky.Run, []int64
 	r := flaky.Run{ID: u.ID, At: u.Received, Check: u.Check, Kind: flaky.Other, Branch: u.Branch, Commit: u.Commit, Tree: u.Tree,
 		Head: u.Head, Base: u.Base, Trusted: u.Trusted && !u.Fork, Infrastructure: u.Infrastructure}
 	var runs []struct {
+		Commit  string                 `json:"commit"`
 		Branch  string                 `json:"branch"`
 		Tree    string                 `json:"tree"`
 		Chain   document[[]queue.Step] `json:"chain"`
@@ -75,14 +76,17 @@ func place(ctx context.Context, tx *sqlx.Tx, u flaky.Upload) (flaky.Run, []int64
 	}
 	if u.Commit != "" && !u.Fork {
 		if err := tx.SelectContext(ctx, &runs, `
-			SELECT q.branch, r.tree, r.chain, cardinality(r.members) AS members FROM runs r JOIN queues q ON q.id = r.queue_id
-			WHERE q.repository_id = $1 AND r.commit = $2 ORDER BY r.asked_at DESC LIMIT 1`, u.Repository, clean(u.Commit)); err != nil {
+			SELECT r.commit, q.branch, r.tree, r.chain, cardinality(r.members) AS members FROM runs r JOIN queues q ON q.id = r.queue_id
+			WHERE q.repository_id = $1 AND r.commit IN ($2, $3) AND r.commit <> '' ORDER BY r.asked_at DESC LIMIT 1`, u.Repository, clean(u.Commit), clean(u.Head)); err != nil {
 			return r, nil, fmt.Errorf("find the queue's run of a commit: %w", err)
 		}
 	}
 	if len(runs) > 0 {
 		chain := runs[0].Chain.v
-		r.Kind, r.Branch, r.Tree = flaky.Queue, runs[0].Branch, runs[0].Tree
+		r.Kind, r.Branch = flaky.Queue, runs[0].Branch
+		if runs[0].Commit == u.Commit { // else it is the head of what was checked out, merged into the base
+			r.Tree = runs[0].Tree
+		}
 		var tested []int64
 		for i, step := range chain {
 			r.PullRequests = append(r.PullRequests, int(step.PR))

@@ -185,25 +185,27 @@ func patienceEnds(q queue.Settings, now time.Time) time.Time {
 	return now.Add(-time.Duration(min(q.NotReadyTimeoutHours, century)) * time.Hour)
 }
 
-// readOutside learns what a decision must know of the entries outside the
-// window: whether any are active, and when the next of them wants attention.
+// readOutside learns what a decision must know of what is outside the window:
+// whether any entries there are active, when the next of them wants attention,
+// and which checks may be excused by test results.
 func readOutside(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, now time.Time) error {
 	ends := patienceEnds(s.Queue.Settings, now)
 	var outside struct {
-		Waiting   bool  `json:"waiting"`
-		Submitted stamp `json:"submitted"`
-		Refresh   stamp `json:"refresh"`
+		Waiting    bool  `json:"waiting"`
+		Submitted  stamp `json:"submitted"`
+		Refresh    stamp `json:"refresh"`
+		TestChecks texts `json:"test_checks"`
 	}
 	if err := tx.GetContext(ctx, &outside, `
 		SELECT EXISTS (SELECT 1 FROM entries WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')) AS waiting,
 			(SELECT submitted_at FROM entries WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at > $2
 				ORDER BY submitted_at LIMIT 1) AS submitted,
 			(SELECT refresh_due FROM entries WHERE queue_id = $1 AND refresh_due > $3 AND group_id = 0
-				ORDER BY refresh_due LIMIT 1) AS refresh`,
-		int64(s.Queue.ID), stamp(ends), now); err != nil {
+				ORDER BY refresh_due LIMIT 1) AS refresh,`+testChecks+` AS test_checks`,
+		int64(s.Queue.ID), stamp(ends), now, int64(s.Queue.Repo.ID), now.Add(-keepTestCheck)); err != nil {
 		return fmt.Errorf("look at the entries outside the window: %w", err)
 	}
-	s.Waiting = outside.Waiting
+	s.Waiting, s.TestChecks = outside.Waiting, outside.TestChecks
 	earliest(&s.NextDue, time.Time(outside.Refresh))
 	if submitted := time.Time(outside.Submitted); !submitted.IsZero() {
 		earliest(&s.NextDue, now.Add(submitted.Sub(ends)))

@@ -80,7 +80,7 @@ func Judge(j Job) Verdict {
 			count(len(blocking), "test"), isAre(len(blocking)), some(blocking))}
 	case len(j.Problems) > 0:
 		return Verdict{original, Incomplete, "The results are not complete: " + some(j.Problems) + "."}
-	case original >= endedByOthers || original < 0:
+	case Crash(original):
 		return Verdict{original, Crashed, fmt.Sprintf("The test command was ended from outside (exit code %d), so tests may be missing from the reports.", original)}
 	case len(j.Failing) == 0 && original != 0:
 		return Verdict{original, Unexplained, fmt.Sprintf("The test command failed (exit code %d) although no test failed.", original)}
@@ -92,6 +92,10 @@ func Judge(j Job) Verdict {
 
 // shownNames is how many names a sentence lists.
 const shownNames = 5
+
+// Crash reports whether an exit code says that a command did not end by itself,
+// so that results of its tests may be missing.
+func Crash(exitCode int) bool { return exitCode >= endedByOthers || exitCode < 0 }
 
 func some(names []string) string {
 	names = slices.Clone(names)
