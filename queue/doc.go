@@ -116,10 +116,28 @@
 // A mode switch ends when the line is empty. A paused queue that was switching
 // goes on switching when it runs again.
 //
+// # Quarantine
+//
+// CI says that a check failed; results of its tests ([TestResults]) say which of
+// them did, and whether the flaky-test service excuses that. A required check that
+// failed on a test commit counts as passed when complete results of its job
+// explain the failure, everything that failed is excused, and that is so for every
+// upload that names the check ([Run.Excuse]). Results may come before the check's
+// report or after it; where jobs upload results ([Snapshot.TestChecks]), a failure
+// that nothing yet refutes waits two minutes for them. An upload that names no
+// check clears nothing. Results count for their own attempt: as many attempts must
+// have uploaded as are known to have ended. Once a run has failed, results change
+// nothing. Once it has passed, more results of the same attempts that block take
+// the pass back (PROOF_LOST) until its landing has begun, and it is tested again.
+//
+// Several jobs may upload under one check's name. Nobody says how many there will
+// be, so the check is cleared by those that are there when it has failed: such a
+// check should be one that ends after them.
+//
 // # What is promised
 //
 // The last step of every landing was tested as that very tree with all required
-// checks passed. A pull request lands at most once, at the head that was tested,
+// checks passed, or cleared by quarantine. A pull request lands at most once, at the head that was tested,
 // and never after a cancellation recorded before its landing began. Every
 // submission ends merged, failed or cancelled, with a reason. Overlapping
 // entries land in line order. No run starts above the limits. Nobody is blamed

@@ -23,6 +23,7 @@ func FuzzDecodeFact(f *testing.F) {
 		queue.RestartRequested{PR: 1, At: at.Add(time.Hour)}, queue.ChangeRequested{Change: queue.Change{State: &paused}, At: at},
 		queue.TargetMoved{Branch: "main", After: "c9"}, queue.TargetRead{Commit: "c9", Tree: "t9"},
 		queue.CheckReported{Commit: "c1", Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 1, Status: "completed", Result: "success", At: at}},
+		queue.TestResults{Commit: "c1", Check: "ci", Job: "j", Attempt: 2, Upload: 1, Complete: true, Failing: []queue.FailingTest{{ID: "t", Name: "T", Quarantined: true, Standing: queue.KnownFlaky}}},
 		queue.ChecksDoubted{Commit: "c1"}, queue.RunBuilt{Run: "r2", Chain: []queue.Step{step, step}, Required: []queue.Required{{Name: "ci"}}},
 		queue.RunNotBuilt{Run: "r2", Trouble: queue.TroubleConflict, Entry: "e2", With: "e1"}, queue.TestBranchMoved{Branch: "b1"},
 		queue.LandingEnded{Landing: 1, Landed: []queue.LandedStep{{Entry: "e0", Submission: 1, Commit: "c0", Tree: "t0", Differs: "x"}}, Commit: "c0"},

@@ -217,16 +217,16 @@ func (r *Run) Tests(check string) (tests []FailingTest, more int64) {
 func (r *Run) ClearedText() string {
 	var texts []string
 	for _, want := range r.Required {
-		if r.passedByQuarantine(want) {
+		if r.PassedByQuarantine(want) {
 			texts = append(texts, r.clearing(want.Name))
 		}
 	}
 	return strings.Join(texts, " ")
 }
 
-// passedByQuarantine reports whether a required status failed and counts as
+// PassedByQuarantine reports whether a required status failed and counts as
 // passed. What was so when a run passed stays so, whatever is told afterwards.
-func (r *Run) passedByQuarantine(want Required) bool {
+func (r *Run) PassedByQuarantine(want Required) bool {
 	if r.State == RunPassed {
 		return slices.Contains(r.Cleared, want.Name)
 	}

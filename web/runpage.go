@@ -67,6 +67,9 @@ func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) 
 	if r.DraftPR != 0 {
 		v.Details = append(v.Details, detail{Label: "Draft pull request", Text: fmt.Sprintf("#%d", r.DraftPR)})
 	}
+	if text := r.ClearedText(); text != "" {
+		v.Details = append(v.Details, detail{Label: "Quarantine", Text: text})
+	}
 	if r.Spoilt != "" {
 		v.Details = append(v.Details, detail{Label: "Somebody else", Text: r.Spoilt})
 	}

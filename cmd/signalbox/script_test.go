@@ -33,7 +33,7 @@ var allStories = flag.Bool("all", false, "play every story on the whole service,
 var shortForm = []string{
 	"base_moved_from_outside", "batch_one_culprit", "blame_only_the_guilty", "break_together", "cancel_in_each_state",
 	"conflict_with_undecided", "direct_merge", "interrupted", "lanes", "merged_by_hand", "mode_switch", "not_ready",
-	"one_lands", "optimistic_merging", "pushed_to", "squash_exact", "stack_lands", "urgent_in_front",
+	"one_lands", "optimistic_merging", "pushed_to", "quarantine_clears", "squash_exact", "stack_lands", "urgent_in_front",
 }
 
 // TestStoriesOnTheWholeService plays the stories of package queue once more:

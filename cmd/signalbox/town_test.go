@@ -45,6 +45,7 @@ type town struct {
 	thread  int64  // the conversation begun last
 	ruleset int64  // the ruleset made last
 	landed  []int64
+	uploads int64
 	service *service
 	gate    *gate
 	queue   queue.Queue
@@ -467,6 +468,35 @@ func (w *town) CI(number int64, check, result string) error {
 		return err
 	}
 	return w.sim.RemoveRuleset(w.name, rule)
+}
+
+// Quarantine switches quarantine on, and has these checks be ones whose jobs
+// upload results.
+func (w *town) Quarantine(checks []string) error {
+	if err := w.service.db.SetAutomatic(w.ctx, w.queue.Repo.ID, true, "alice", w.clock.Now()); err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if _, err := w.service.db.SQL().ExecContext(w.ctx, `INSERT INTO test_checks (repository_id, name, seen_at) VALUES ($1, $2, $3)`,
+			int64(w.queue.Repo.ID), check, w.clock.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Results tells what an upload said, as the reading of one does.
+func (w *town) Results(number int64, f queue.TestResults) error {
+	commit, err := w.testedCommit(number)
+	if err != nil {
+		return err
+	}
+	f.Commit = commit
+	w.uploads++
+	if f.Upload == 0 {
+		f.Upload = w.uploads
+	}
+	return w.service.db.Append(w.ctx, w.queue.Repo.ID, 0, f)
 }
 
 // Pass lets time pass, stopping wherever it alone changes a decision.

@@ -218,6 +218,7 @@ func noticeText(v view) string {
 		line("Failed checks:")
 		for _, r := range failing {
 			line("- %s: %s", link(quoted(r.Name), outside(r.URL)), prose(r.Result))
+			b.WriteString(failedTests(v.run, r.Name))
 		}
 	}
 	line("")
@@ -225,6 +226,39 @@ func noticeText(v view) string {
 	line("")
 	line("%s", noticeFoot(v))
 	return b.String()
+}
+
+// shownTests is how many tests of a check a comment lists.
+const shownTests = 10
+
+// failedTests lists the tests that failed under a check and what is known of
+// each, as far as test results have come.
+func failedTests(run *queue.Run, check string) string {
+	tests, more := run.Tests(check)
+	var b strings.Builder
+	for _, t := range tests[:min(len(tests), shownTests)] {
+		fmt.Fprintf(&b, "  - %s: %s\n", quoted(t.Name), known(t))
+	}
+	if more += int64(max(len(tests)-shownTests, 0)); more > 0 {
+		fmt.Fprintf(&b, "  - and %d more\n", more)
+	}
+	return b.String()
+}
+
+// known says in words what is known of a test that failed.
+func known(t queue.FailingTest) string {
+	switch {
+	case t.Excused():
+		return "known flaky, and quarantined"
+	case t.Quarantined:
+		return "known flaky and quarantined, but it has never failed like this before"
+	case t.Standing == queue.KnownFlaky:
+		return "known flaky, not quarantined"
+	case t.Standing == queue.FailingOnBase:
+		return "also failing on the base"
+	default:
+		return "new"
+	}
 }
 
 // noticeFoot says which commit it was, and where to read more.

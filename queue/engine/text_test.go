@@ -113,6 +113,11 @@ var texts = []struct {
 		v.entry.SubmittedBy = queue.Actor{Login: "ada", ID: 1}
 		v.run.Checks["b"] = queue.Report{Kind: queue.CheckRun, Name: "test (linux)", ID: 2, Status: "completed", Result: "failure", URL: "https://ci.example.com/)<img src=x>[a](b) @x"}
 	}))},
+	{"notice-failed-tests", noticeText(with(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: test (linux), lint. test (linux): 4 tests failed that quarantine does not excuse: TestPay, TestSearch, TestIndex and TestCache."), failedInTests))},
+	{"sticky-passed-by-quarantine", stickyText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), func(v *view) {
+		v.x.WaitsFor = "test (linux) failed on 4f00ba9. It counts as passed if test results come and everything that failed is quarantined."
+		v.x.Until = noon.Add(2 * time.Minute)
+	}))},
 	{"notice-bot-author", noticeText(with(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: lint."), func(v *view) {
 		v.entry.Author = queue.Actor{Login: "dependabot[bot]", ID: 49, Bot: true}
 		v.entry.SubmittedBy = queue.Actor{Login: "ada", ID: 1}
@@ -127,6 +132,20 @@ var texts = []struct {
 	{"status-cancelled", statusLine(viewOf(queue.Cancelled, queue.PRPushedTo, "A push changed the head."))},
 	{"status-overtaken", fmt.Sprintf("%+v\n", overtakenStatus(viewOf(queue.NotReady, queue.SubmittedByUser, ""), "0011223344"))},
 	{"status-landing", fmt.Sprintf("%+v\n", landingStatus(testQueue(1, "main"), "4f00ba9c11", "https://signalbox.example.com/q/x"))},
+}
+
+// failedInTests has results of the check "test (linux)", in two uploads.
+func failedInTests(v *view) {
+	test := func(name string, quarantined, newly bool, s queue.Standing) queue.FailingTest {
+		return queue.FailingTest{Name: name, Quarantined: quarantined, NewFailure: newly, Standing: s}
+	}
+	v.run.Results = []queue.TestResults{
+		{Check: "test (linux)", Job: "a", Attempt: 1, Upload: 1, Complete: true, Failed: 3, Blocking: 2, Failing: []queue.FailingTest{
+			test("TestPay", false, false, queue.NewlyFailing), test("TestSearch [`a` @wil #12]", false, false, queue.KnownFlaky), test("TestLogin", true, false, queue.KnownFlaky)}},
+		{Check: "test (linux)", Job: "b", Attempt: 1, Upload: 2, Complete: true, Failed: 12, Blocking: 10, Failing: []queue.FailingTest{
+			test("TestIndex", false, false, queue.FailingOnBase), test("TestCache", true, true, queue.KnownFlaky)}},
+		{Check: "other", Job: "c", Attempt: 1, Upload: 3, Complete: true, Failed: 1, Failing: []queue.FailingTest{test("TestOther", true, false, queue.KnownFlaky)}},
+	}
 }
 
 const hostile = "- @team see #12 and acme/app#3, **bold** [x](javascript:alert(1)) <script>alert(1)</script> https://evil.example www.evil.example `code` \n# heading\r\n- [ ] <!-- signalbox:submit --> \u202ereversed\u0000 $x$ ![i](u) &lt; | a | b |"

@@ -67,7 +67,7 @@ func (v view) failing() []queue.Report {
 	}
 	var failed []queue.Report
 	for _, want := range v.run.Required {
-		if r, ok := v.run.Report(want); ok && r.Outcome() == queue.VerdictFailed {
+		if r, ok := v.run.Report(want); ok && r.Outcome() == queue.VerdictFailed && !v.run.PassedByQuarantine(want) {
 			failed = append(failed, r)
 		}
 	}

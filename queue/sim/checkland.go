@@ -112,6 +112,9 @@ func (c *Checker) tested(w *World, l *queue.Landing) error {
 	if r == nil || r.State != queue.RunPassed || r.Chain[len(r.Chain)-1].Head != last.Head {
 		return fmt.Errorf("no run passed with #%d last", last.PR)
 	}
+	if err := w.excused(r); err != nil {
+		return fmt.Errorf("#%d: %w", last.PR, err)
+	}
 	have := heads(w.host.ancestry(r.Commit))
 	there := heads(w.host.ancestry(w.main()))
 	will := map[int64]string{}
@@ -126,6 +129,37 @@ func (c *Checker) tested(w *World, l *queue.Landing) error {
 	for pr, set := range c.sets {
 		if there[pr] != "" && have[pr] == "" && set.Overlaps(w.targets(e)) && !w.moved(l.Land.Expect) {
 			return fmt.Errorf("#%d was tested without #%d, which landed before it", last.PR, pr)
+		}
+	}
+	return nil
+}
+
+// excused: a check that failed and counted as passed did so by what was uploaded:
+// something failed, and nothing of it counts.
+func (w *World) excused(r *queue.Run) error {
+	for _, check := range r.Cleared {
+		failed := 0
+		for _, f := range w.uploads {
+			if f.Commit != r.Commit || f.Check != check {
+				continue
+			}
+			if !f.Complete {
+				return fmt.Errorf("%s was excused by incomplete results", check)
+			}
+			for _, t := range f.Failing {
+				if failed++; !t.Quarantined || t.NewFailure {
+					return fmt.Errorf("%s was excused though %s failed", check, t.Name)
+				}
+			}
+		}
+		if failed == 0 {
+			return fmt.Errorf("%s was excused though no test is known to have failed", check)
+		}
+	}
+	for _, want := range r.Required {
+		report, _ := r.Report(want)
+		if report.Outcome() == queue.VerdictFailed && !slices.Contains(r.Cleared, want.Name) && !report.At.After(r.EndedAt) && !slices.ContainsFunc(w.host.reports[r.Commit], func(o queue.Report) bool { return o.Name == want.Name && o.Result == "success" }) {
+			return fmt.Errorf("%s failed, and the run passed", want.Name)
 		}
 	}
 	return nil

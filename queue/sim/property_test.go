@@ -18,6 +18,9 @@ func TestPeopleAndFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := NewWorld(anySettings(t))
 		w.Auto = rapid.Bool().Draw(t, "ci by itself")
+		if rapid.Bool().Draw(t, "quarantine") {
+			w.state.TestChecks = []string{"ci"}
+		}
 		if rapid.Bool().Draw(t, "faults") {
 			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
 		}
@@ -25,6 +28,32 @@ func TestPeopleAndFaults(t *testing.T) {
 		c.Watch(w)
 		p := &people{w: w}
 		t.Repeat(p.actions())
+		p.calm(t)
+	})
+}
+
+// TestResultsOfFailedChecks is about failed checks that results of their tests
+// may excuse: little else happens, so that much of that does.
+func TestResultsOfFailedChecks(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		settings := anySettings(t)
+		settings.Mode = queue.Single
+		w := NewWorld(settings)
+		w.state.TestChecks = []string{"ci"}
+		if rapid.Bool().Draw(t, "faults") {
+			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
+		}
+		c := Checker{Deterministic: true}
+		c.Watch(w)
+		p := &people{w: w}
+		all := p.actions()
+		some := map[string]func(*rapid.T){}
+		for _, name := range []string{"", "open", "report", "upload", "time", "cancel"} {
+			some[name] = all[name]
+		}
+		some["report on"] = all["report"]
+		t.Repeat(some)
 		p.calm(t)
 	})
 }
@@ -147,6 +176,7 @@ func (p *people) actions() map[string]func(*rapid.T) {
 		},
 		"restore main": p.restore,
 		"report":       p.report,
+		"upload":       p.upload,
 		"set":          p.set,
 		"time": func(t *rapid.T) {
 			p.must(t, w.Advance(time.Duration(rapid.IntRange(1, 400).Draw(t, "seconds"))*time.Second))
@@ -231,10 +261,60 @@ func (p *people) report(t *rapid.T) {
 		return
 	}
 	result := p.w.Judge(r.Commit, "ci")
+	if p.w.state.TestChecks != nil && rapid.Bool().Draw(t, "with results") {
+		p.fail(t, r.Commit, result == "success")
+		return
+	}
 	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 && p.w.state.Groups[r.Group].Interrupted == 0 {
 		result = "cancelled"
 	}
 	p.w.Report(r.Commit, "ci", result)
+}
+
+// fail has CI fail on a commit with results of its tests. On a good tree it is a
+// flake: only a quarantined test failed, and the results that say so come, in
+// one part or two, before the check or soon after. On a bad one they block, or
+// are incomplete, or never come.
+func (p *people) fail(t *rapid.T, commit string, good bool) {
+	w := p.w
+	attempt := int64(len(w.host.reports[commit]) + 1)
+	f := func(tests ...queue.FailingTest) queue.TestResults {
+		return queue.TestResults{Commit: commit, Check: "ci", Job: "job", Attempt: attempt, Complete: true, Failing: tests}
+	}
+	flake := queue.FailingTest{ID: "1", Name: "TestFlaky", Quarantined: true, Standing: queue.KnownFlaky}
+	uploads := []queue.TestResults{f(flake)}
+	if rapid.Bool().Draw(t, "in two parts") {
+		uploads = append(uploads, f())
+	}
+	if !good {
+		bad := []queue.TestResults{f(queue.FailingTest{ID: "2", Name: "TestNew", Standing: queue.NewlyFailing}), f(flake), f(flake), f()}
+		bad[1].Complete, bad[2].Check = false, ""
+		uploads = bad[rapid.IntRange(0, 3).Draw(t, "why nothing is excused"):][:1]
+	}
+	for _, u := range uploads {
+		if late := rapid.IntRange(0, 100).Draw(t, "late by"); late > 50 {
+			w.after(time.Duration(late)*time.Second, func() { w.Upload(u) })
+		} else {
+			w.Upload(u)
+		}
+	}
+	w.Report(commit, "ci", "failure")
+}
+
+// upload brings more results of a run that quarantine has passed: they may say
+// that another test failed, which nothing excuses.
+func (p *people) upload(t *rapid.T) {
+	if p.open == 0 {
+		return
+	}
+	r := p.w.RunOf(rapid.Int64Range(1, p.open).Draw(t, "pr"))
+	if r == nil || r.State != queue.RunPassed || len(r.Results) == 0 {
+		return
+	}
+	f := r.Results[0]
+	f.Upload, f.Failed, f.Blocking = 0, 0, 0
+	f.Failing = []queue.FailingTest{{ID: "3", Name: "TestLate", Quarantined: rapid.Bool().Draw(t, "quarantined"), Standing: queue.KnownFlaky}}
+	p.w.Upload(f)
 }
 
 func (p *people) set(t *rapid.T) {
