@@ -254,20 +254,42 @@ func testNames(tests []FailingTest, more int64) string {
 	return list(names)
 }
 
+// Unexplained says why results excuse nothing of a failed check although no
+// test is known that blocks it; "" if there are none, or such a test is known.
+func (r *Run) Unexplained(check string) string {
+	var blocking, failed int64
+	complete, told := true, false
+	for i := range r.Results {
+		if f := &r.Results[i]; f.Check == check {
+			told, complete = true, complete && f.Complete
+			blocking, failed = blocking+f.Blocking, failed+f.Failed
+		}
+	}
+	switch {
+	case !told || blocking > 0:
+		return ""
+	case !complete:
+		return "its test results are incomplete, so nobody knows what else failed."
+	case r.Crowded:
+		return fmt.Sprintf("there are more than %d uploads of test results, too many to tell what failed.", maxResults)
+	case failed == 0:
+		return "no test failed in its test results, so they do not explain why it did."
+	default:
+		return "its test results are those of an earlier attempt."
+	}
+}
+
 // unexcusedText says why results do not excuse a failed check, a sentence; "" if
 // there are none.
 func (r *Run) unexcusedText(check string) string {
 	var blocking []FailingTest
-	var n, failed int64
-	complete, told := true, false
+	var n int64
 	for i := range r.Results {
 		f := &r.Results[i]
 		if f.Check != check {
 			continue
 		}
-		told = true
-		complete = complete && f.Complete
-		n, failed = n+f.Blocking, failed+f.Failed
+		n += f.Blocking
 		for _, t := range f.Failing {
 			if !t.Excused() {
 				blocking = append(blocking, t)
@@ -275,21 +297,13 @@ func (r *Run) unexcusedText(check string) string {
 		}
 	}
 	blocking = atMost(blocking)
-	switch {
-	case !told:
-		return ""
-	case n > 0:
-		n = max(n, int64(len(blocking)))
+	if n > 0 {
 		return fmt.Sprintf("%s: %d %s failed that quarantine does not excuse: %s.", check, n, plural(int(min(n, 2)), "test"), testNames(blocking, n-int64(len(blocking))))
-	case !complete:
-		return fmt.Sprintf("%s: its test results are incomplete, so nobody knows what else failed.", check)
-	case r.Crowded:
-		return fmt.Sprintf("%s: there are more than %d uploads of test results, too many to tell what failed.", check, maxResults)
-	case failed == 0:
-		return fmt.Sprintf("%s: no test failed in its test results, so they do not explain why it did.", check)
-	default:
-		return fmt.Sprintf("%s: its test results are those of an earlier attempt.", check)
 	}
+	if why := r.Unexplained(check); why != "" {
+		return check + ": " + why
+	}
+	return ""
 }
 
 // awaited is until when the results of a failed check are waited for: a little

@@ -242,6 +242,9 @@ func failedTests(run *queue.Run, check string) string {
 	if more += int64(max(len(tests)-shownTests, 0)); more > 0 {
 		fmt.Fprintf(&b, "  - and %d more\n", more)
 	}
+	if why := run.Unexplained(check); why != "" {
+		fmt.Fprintf(&b, "  - %s\n", why)
+	}
 	return b.String()
 }
 

@@ -114,7 +114,7 @@ var texts = []struct {
 		v.run.Checks["b"] = queue.Report{Kind: queue.CheckRun, Name: "test (linux)", ID: 2, Status: "completed", Result: "failure", URL: "https://ci.example.com/)<img src=x>[a](b) @x"}
 	}))},
 	{"notice-failed-tests", noticeText(with(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: test (linux), lint. test (linux): 4 tests failed that quarantine does not excuse: TestPay, TestSearch, TestIndex and TestCache."), failedInTests))},
-	{"sticky-passed-by-quarantine", stickyText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), func(v *view) {
+	{"sticky-waits-for-results", stickyText(with(viewOf(queue.Testing, queue.TestRunStarted, ""), func(v *view) {
 		v.x.WaitsFor = "test (linux) failed on 4f00ba9. It counts as passed if test results come and everything that failed is quarantined."
 		v.x.Until = noon.Add(2 * time.Minute)
 	}))},
@@ -144,6 +144,7 @@ func failedInTests(v *view) {
 			test("TestPay", false, false, queue.NewlyFailing), test("TestSearch [`a` @wil #12]", false, false, queue.KnownFlaky), test("TestLogin", true, false, queue.KnownFlaky)}},
 		{Check: "test (linux)", Job: "b", Attempt: 1, Upload: 2, Complete: true, Failed: 12, Blocking: 10, Failing: []queue.FailingTest{
 			test("TestIndex", false, false, queue.FailingOnBase), test("TestCache", true, true, queue.KnownFlaky)}},
+		{Check: "lint", Job: "d", Attempt: 1, Upload: 4, Failed: 1, Failing: []queue.FailingTest{test("TestLogin", true, false, queue.KnownFlaky)}},
 		{Check: "other", Job: "c", Attempt: 1, Upload: 3, Complete: true, Failed: 1, Failing: []queue.FailingTest{test("TestOther", true, false, queue.KnownFlaky)}},
 	}
 }
