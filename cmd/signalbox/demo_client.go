@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -62,9 +63,17 @@ func (c *client) call(ctx context.Context, endpoint string, more map[string]any,
 		"repo":         map[string]string{"host": c.host, "owner": c.owner, "name": c.name},
 		"targetBranch": c.branch,
 	}
-	for k, v := range more {
-		body[k] = v
-	}
+	return c.post(ctx, endpoint, body, more, answer)
+}
+
+// about posts to an endpoint about the tests of the client's repository.
+func (c *client) about(ctx context.Context, endpoint string, more map[string]any, answer any) error {
+	body := map[string]any{"repo": map[string]string{"host": c.host, "owner": c.owner, "name": c.name}, "org_url_slug": c.owner}
+	return c.post(ctx, endpoint, body, more, answer)
+}
+
+func (c *client) post(ctx context.Context, endpoint string, body, more map[string]any, answer any) error {
+	maps.Copy(body, more)
 	text, err := json.Marshal(body)
 	if err != nil {
 		return err

@@ -21,6 +21,11 @@ func (d *demoCommand) once(ctx context.Context, c console, s *stage, tell *narra
 	p := &play{sim: s.sim, client: newClient(s.where, demoRepo), tell: tell.say}
 	tell.say("Dashboard %s   GitHub %s/%s", s.where.Dashboard, s.where.GitHub, p.repo())
 	err := p.prepare(ctx, githubsim.CI{MinSeconds: 1, MaxSeconds: 2})
+	tests := newDemoTests(s, p.client)
+	if err == nil {
+		tell.say("CI sends the test reports of the last two weeks")
+		err = tests.history(ctx, time.Now())
+	}
 	if err == nil {
 		err = p.perform(ctx)
 	}
@@ -35,10 +40,11 @@ func (d *demoCommand) once(ctx context.Context, c console, s *stage, tell *narra
 	if err := errors.Join(p.table(c, found), store.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(p.verdicts(), broken); err != nil {
+	told, unproven := tests.check(ctx)
+	if err := errors.Join(p.verdicts(), broken, unproven); err != nil {
 		return fmt.Errorf("promises were broken: %w", err)
 	}
-	_, err = fmt.Fprintf(c.out, "\n%d commits landed on main. Each of them passes CI, each has exactly the tree that was tested, and no pull request landed twice.\n", found.commits)
+	_, err = fmt.Fprintf(c.out, "\n%d commits landed on main. Each of them passes CI, each has exactly the tree that was tested, and no pull request landed twice.\n%s\n", found.commits, told)
 	return err
 }
 

@@ -36,6 +36,11 @@ func (d *demoCommand) traffic(ctx context.Context, s *stage, tell *narrator) err
 		return err
 	}
 	tell.say("Dashboard %s   GitHub %s/%s   (Ctrl-C stops everything)", s.where.Dashboard, s.where.GitHub, p.repo())
+	tests := newDemoTests(s, p.client)
+	tell.say("CI sends the test reports of the last two weeks")
+	if err := tests.history(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		return err
+	}
 	dice := rand.New(rand.NewPCG(uint64(d.Seed), 2))
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -51,6 +56,13 @@ func (d *demoCommand) traffic(ctx context.Context, s *stage, tell *narrator) err
 		}
 		if err := d.contribute(ctx, p, dice, n); err != nil && ctx.Err() == nil {
 			return err
+		}
+		run := demoRun{at: time.Now()}
+		if dice.IntN(4) == 0 {
+			run.failed = []string{flakyTest}
+		}
+		if o := tests.send(ctx, run); len(run.failed) > 0 {
+			tell.say("a test fails on main: %s", o.verdict.Text)
 		}
 		next.Reset(time.Duration((0.5 + dice.Float64()) * float64(d.Pace)))
 	}
