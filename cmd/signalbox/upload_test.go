@@ -132,6 +132,7 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 	quarantined := map[string]flaky.QuarantineCode{"charge": flaky.KnownFailure}
 	says := func(status int, text string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, text)
 			return true
