@@ -219,7 +219,7 @@ func TestWhatWeBuildIsWhatTheHostWouldMerge(t *testing.T) {
 		return
 	}
 	t.Logf("%d merged, %d conflicts", merged, conflicts)
-	if merged == 0 || conflicts == 0 {
+	if number >= 100 && (merged == 0 || conflicts == 0) { // a dozen may well have no conflict
 		t.Errorf("only one kind was tried: %d merged, %d conflicts", merged, conflicts)
 	}
 }
