@@ -51,34 +51,45 @@ func (d *decision) landAgain() bool {
 	return true
 }
 
-// landable are the groups that can land together now, in line order.
+// landable are the groups that can land together now, in line order: one with a
+// run of its own and all that is ahead of it, as far back as the chain allows.
+// Lanes land one at a time, the first that can first; none waits for another.
 func (d *decision) landable() []*Group {
 	var groups []*Group
-	whole := 0 // how many of them can land: up to the last with a run of its own
 	for _, g := range d.line() {
-		if g.Direct && len(groups) == 0 && len(d.ahead(g)) == 0 && d.due(g.NotBefore) {
+		ahead := d.ahead(g)
+		if g.Direct && len(groups) == 0 && len(ahead) == 0 && d.due(g.NotBefore) {
 			return []*Group{g}
 		}
-		if d.state(g) != TestsPassed || !d.due(g.NotBefore) || !d.allAmong(d.ahead(g), groups) {
-			continue
+		if n := len(groups); n > 0 && !slices.Contains(ahead, groups[n-1]) {
+			continue // of another lane; whoever has the last ahead has all of them ahead
 		}
-		if len(groups) > 0 && (g.OneByOne || groups[0].OneByOne) {
-			continue
-		}
-		r := d.s.run(g)
-		if r != nil && !d.landsWith(groups, g, r) {
-			continue
-		}
-		groups = append(groups, g)
-		if r != nil && d.proven(groups) {
-			whole = len(groups)
+		if d.landsBehind(ahead, g) {
+			groups = append(ahead[:len(ahead):len(ahead)], g)
 		}
 	}
-	return groups[:whole]
+	return groups
 }
 
-func (d *decision) allAmong(some, groups []*Group) bool {
-	return !slices.ContainsFunc(some, func(g *Group) bool { return !slices.Contains(groups, g) })
+// landsBehind reports whether a group can land by its own run, in one landing
+// with all that is ahead of it.
+func (d *decision) landsBehind(ahead []*Group, g *Group) bool {
+	r := d.s.run(g)
+	if r == nil || !d.willing(g, len(ahead) > 0) {
+		return false
+	}
+	for _, a := range ahead {
+		if !d.willing(a, true) {
+			return false
+		}
+	}
+	return d.landsWith(ahead, g, r) && d.proven(append(ahead[:len(ahead):len(ahead)], g))
+}
+
+// willing reports whether a group has passed and nothing keeps it from landing
+// now, together with others or not.
+func (d *decision) willing(g *Group, together bool) bool {
+	return d.state(g) == TestsPassed && !(together && g.OneByOne) && d.due(g.NotBefore)
 }
 
 // proven reports whether the proof of each group is among them.
