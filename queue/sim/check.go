@@ -20,6 +20,7 @@ type Checker struct {
 	landings  int64
 	landed    int // landings of the host judged so far
 	stacks    int // of them, by whole
+	told      int // of them, by loud
 	lastState map[queue.EntryID]queue.EntryState
 	state     queue.State
 	passed    map[string]bool // trees that a run passed with
@@ -137,11 +138,14 @@ func (c *Checker) innocent(w *World, m queue.Move) error {
 	if r == nil || len(r.Members) != 1 {
 		return fmt.Errorf("#%d failed without a run of its own", m.PR)
 	}
-	base := r.Base.Commit
-	if ahead := r.Ahead(); len(ahead) > 0 {
-		base = ahead[len(ahead)-1].Commit
+	base, main := r.Base.Commit, r.Base.Commit // main: as far as the chain has landed
+	for _, s := range r.Ahead() {
+		if main == base && w.landedBy(s.Entry, s.Submission) {
+			main = s.Commit
+		}
+		base = s.Commit
 	}
-	if main := w.host.commits[r.Base.Commit]; main.tree.fails("ci") && !c.passed[main.treeID] {
+	if tree := w.host.commits[main]; tree.tree.fails("ci") && !c.passed[tree.treeID] {
 		return nil // lanes that said they do not overlap broke main together
 	}
 	for _, check := range w.Checks {
@@ -176,10 +180,10 @@ func (c *Checker) green(w *World) error {
 		c.passed[w.host.commits[head].treeID] = true
 	}
 	for _, l := range w.landed[c.landed:] {
-		if len(l.steps) < len(l.land.Steps) && l.land.Mode == queue.LandHost || l.differs {
-			continue // stopped half way, or loudly not what was tested: see landed and loud
+		if l.steps[len(l.steps)-1] != l.land.Steps[len(l.land.Steps)-1].Step || l.differs {
+			continue // stopped half way, or loudly not what was tested: see loud
 		}
-		if w.state.Queue.Mode == queue.Single && !c.passed[l.tree] {
+		if l.mode == queue.Single && !c.passed[l.tree] {
 			return fmt.Errorf("a tree landed that no run passed with, up to #%d", l.steps[len(l.steps)-1].PR)
 		}
 	}

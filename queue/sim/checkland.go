@@ -173,17 +173,35 @@ func (c *Checker) loud(w *World) error {
 		}
 	}
 	for _, m := range w.Moves[c.heard:] {
-		if m.Reason == queue.MergedByHand && w.landedBy(m) {
+		if m.Reason == queue.MergedByHand && w.landedBy(m.Entry, m.Submission) {
 			return fmt.Errorf("#%d is called merged by hand, but the queue landed it", m.PR)
 		}
 	}
 	c.heard = len(w.Moves)
+	for _, l := range w.landed[c.told:] {
+		if flying := w.state.Queue.Landing; flying != nil && flying.ID == l.land.Landing {
+			break // its result is not decided on
+		}
+		if c.told++; l.differs && !w.toldOf(l.land) {
+			return fmt.Errorf("something else than was tested landed with #%d, and nobody was told", l.steps[0].PR)
+		}
+	}
 	return nil
 }
 
-func (w *World) landedBy(m queue.Move) bool {
+// toldOf reports whether a landing was told to have landed another tree.
+func (w *World) toldOf(l queue.Land) bool {
+	return slices.ContainsFunc(w.Moves, func(m queue.Move) bool {
+		return m.Reason == queue.LandedTreeMismatch && slices.ContainsFunc(l.Steps, func(s queue.StepSpec) bool {
+			return s.Entry == m.Entry && s.Submission == m.Submission
+		})
+	})
+}
+
+// landedBy reports whether the queue has landed a submission of an entry.
+func (w *World) landedBy(e queue.EntryID, submission int64) bool {
 	return slices.ContainsFunc(w.landed, func(l landing) bool {
-		return slices.ContainsFunc(l.steps, func(s queue.Step) bool { return s.Entry == m.Entry && s.Submission == m.Submission })
+		return slices.ContainsFunc(l.steps, func(s queue.Step) bool { return s.Entry == e && s.Submission == submission })
 	})
 }
 

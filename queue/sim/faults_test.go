@@ -145,6 +145,68 @@ func TestALandingOfAnotherTreeStopsTheQueueAndMakesRunsStale(t *testing.T) {
 	}
 }
 
+// Another tree lands, and nobody hears that anything did. Whoever looks later
+// says so all the same.
+func TestALandingOfAnotherTreeWithoutAnAnswerStopsTheQueue(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.ChosenLandingMode = queue.LandHost
+	w := world(t, s, 1)
+	w.Auto, w.Faults = true, &Faults{Draw: func(label string, n int) int {
+		if label == "another tree" || label == "no answer" {
+			return n - 1
+		}
+		return 0
+	}}
+	ok(t, w.Advance(time.Hour))
+	if e := w.Entry(1); e.Reason != queue.LandedTreeMismatch {
+		t.Errorf("#1 ended because of %s, want %s", e.Reason, queue.LandedTreeMismatch)
+	}
+}
+
+// The last lane to land during a mode switch ends the switch in the decision
+// that hears of it. It landed as lanes do, beside what it was not tested with.
+func TestTheLastLaneOfAModeSwitchLandsAsALane(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency, s.Mode = 2, queue.Parallel
+	w := world(t, s, 2)
+	ok(t, w.Targets(1, []string{"a"}))
+	ok(t, w.Targets(2, []string{"b"}))
+	ok(t, w.Settle())
+	single := queue.Single
+	w.Set(queue.Change{Mode: &single})
+	ok(t, w.Settle())
+	for pr := int64(1); pr <= 2; pr++ {
+		w.Report(w.RunOf(pr).Commit, "ci", "success")
+		ok(t, w.Settle())
+		state(t, w, pr, queue.Merged)
+	}
+	if q := w.state.Queue; q.Mode != queue.Single || q.State != queue.Running {
+		t.Errorf("the queue is %s in %s mode, want running in single mode", q.State, q.Mode)
+	}
+}
+
+// #1 and #2 say that they do not overlap, and break main together: #1 while #2
+// begins, #2 while #3, which overlaps it, begins on top of it. #3 fails on what
+// they broke. It is not the queue that blames it wrongly, but who told the targets.
+func TestWhoFailsOnWhatLanesBrokeTogether(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode, s.Concurrency = queue.Parallel, 1
+	w := world(t, s, 0)
+	for n, change := range []files{{"a": "1"}, {"b": "1", ".ci-sim/ci/together": "a\nb"}, {"c": "1"}} {
+		pr := int64(n + 1)
+		ok(t, w.Open(pr, "alice", change))
+		ok(t, w.Submit(pr, Wish{}))
+		ok(t, w.Targets(pr, [][]string{{"x"}, {"y"}, {"y"}}[n]))
+	}
+	w.Auto = true
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 2, queue.Merged)
+	state(t, w, 3, queue.Failed)
+}
+
 // A builder that never tells and one that always says that the world moved are
 // given up after a while: nobody waits for ever.
 func TestABuildThatNeverSucceedsEndsAfterAWhile(t *testing.T) {

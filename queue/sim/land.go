@@ -20,7 +20,7 @@ func (w *World) land(a queue.Land) []queue.Fact {
 		l.ended.Commit, l.ended.Tree = head, w.host.commits[head].treeID
 	}
 	if len(l.new) > 0 {
-		w.landed = append(w.landed, landing{a, l.new, l.ended.Tree, l.differs})
+		w.landed = append(w.landed, landing{a, w.state.Queue.Mode, l.new, l.ended.Tree, l.differs})
 		w.notify(queue.TargetMoved{Branch: a.Branch, Before: a.Expect, After: head})
 	}
 	return append(l.differ, l.ended)
@@ -68,14 +68,21 @@ func (l *lander) found() {
 // done tells of a step on the target.
 func (l *lander) done(s queue.StepSpec, id string) {
 	step := queue.LandedStep{Entry: s.Entry, Submission: s.Submission, Commit: id, Tree: l.w.host.commits[id].treeID}
+	if l.another(s, id) {
+		step.Differs = "The trees differ."
+	}
+	l.ended.Landed = append(l.ended.Landed, step)
+}
+
+// another reports whether a step is on the target as another tree than asked for.
+func (l *lander) another(s queue.StepSpec, id string) bool {
 	want := s.Tree
 	if l.a.Recompute {
 		want = l.w.host.merged(s.PR, s.Head, l.w.host.commits[id].parents[0])
 	}
-	if step.Tree != want {
-		step.Differs, l.differs = "The trees differ.", true
-	}
-	l.ended.Landed = append(l.ended.Landed, step)
+	differs := l.w.host.commits[id].treeID != want
+	l.differs = l.differs || differs
+	return differs
 }
 
 // heads reads the pull requests again: all, before the first merge.
@@ -148,6 +155,8 @@ func (l *lander) steps() {
 			p.touch(l.w.Now)
 			l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
 		}
+		// Noted also when nobody hears of it.
+		l.another(s, at)
 		if l.a.Mode == queue.LandHost && l.w.Faults.draw("no answer", 20) > 18 { // nobody knows that it landed
 			l.stop(queue.TroubleTransient, "", "The host does not answer.")
 			return

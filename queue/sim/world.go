@@ -55,6 +55,7 @@ type event struct {
 // landing is one landing that the host did, for the checker.
 type landing struct {
 	land  queue.Land
+	mode  queue.Mode   // of the queue at the time
 	steps []queue.Step // those that landed
 	tree  string       // of the target afterwards
 	// differs: the host put something else there than was asked for.
