@@ -166,3 +166,7 @@ const (
 	resyncEvery     = 2 * time.Minute
 	branchSettled   = time.Minute // a host may show a new branch late
 )
+
+// goneForGood is how long a landing waits for somebody to restore a target that
+// does not exist any more.
+const goneForGood = 30 * time.Minute

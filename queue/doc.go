@@ -163,6 +163,9 @@
 //   - A landing whose outcome nobody knows is repeated, with pauses of up to
 //     five minutes, for as long as the host does not answer: until then nothing
 //     else can be decided. A repetition finds out first what happened before.
+//     While the target does not exist that cannot be found out: it counts as no
+//     answer, for half an hour. Then the branch is gone for good, the landing
+//     ends, and who wants to leave can.
 //   - While somebody may have moved the target, nothing new begins until it has
 //     been read.
 //   - During a mode switch, asking for the old mode is refused like any other.

@@ -235,6 +235,9 @@ func (d *decision) missing(e *Entry) string {
 func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 	q := &d.s.Queue
 	if d.isLanding(e) {
+		if gone := q.Landing.Gone; !gone.IsZero() {
+			return fmt.Sprintf("It is landing, but %s does not exist on the host: whether it has landed is known when somebody restores that branch.", q.Branch), gone.Add(goneForGood)
+		}
 		return "It is landing.", time.Time{}
 	}
 	switch e.State {

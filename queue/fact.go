@@ -203,6 +203,7 @@ type LandingEnded struct {
 	// Commit and Tree of the target afterwards; "" when it could not be read.
 	Commit  string    `json:"commit"`
 	Tree    string    `json:"tree"`
+	Missing bool      `json:"missing,omitempty"` // the target does not exist: whether anything landed cannot be seen
 	Trouble Trouble   `json:"trouble,omitempty"` // "" = everything landed
 	Entry   EntryID   `json:"entry,omitempty"`   // whom the host named
 	Message string    `json:"message,omitempty"`

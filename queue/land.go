@@ -172,9 +172,10 @@ func (d *decision) landed() bool {
 		return false
 	}
 	l, f := q.Landing, *q.Landing.Ended
-	if f.Trouble == TroubleTransient { // whatever is known to have landed, more may have
-		again := d.landingNow()
-		again.Ended = nil
+	gone := d.goneSince(l, f)
+	if f.Trouble == TroubleTransient || f.Missing && d.now.Before(gone.Add(goneForGood)) {
+		again := d.landingNow() // whatever is known to have landed, more may have
+		again.Ended, again.Gone = nil, gone
 		again.Retry = d.now.Add(backoff(l.Attempt, 2*time.Second, 5*time.Minute))
 		return true
 	}
@@ -185,6 +186,21 @@ func (d *decision) landed() bool {
 	d.explainTarget(f)
 	d.stopped(l, f)
 	return true
+}
+
+// goneSince is since when the target does not exist, by what came of an attempt;
+// zero if it does. While it is gone nobody can look whether this attempt, or one
+// before it that nobody heard of, has landed something: that is unknown until
+// somebody restores the branch, or until it is gone for good.
+func (d *decision) goneSince(l *Landing, f LandingEnded) time.Time {
+	switch {
+	case f.Commit != "":
+		return time.Time{}
+	case f.Missing && l.Gone.IsZero():
+		return d.now
+	default: // as it was
+		return l.Gone
+	}
 }
 
 // merged records one step that is on the target.

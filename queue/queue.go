@@ -90,7 +90,9 @@ type Landing struct {
 	Asked   time.Time `json:"asked"` // of this attempt
 	// Retry is when an attempt that ended without an answer may be repeated; zero while one is under way.
 	Retry time.Time `json:"retry,omitzero"`
-	Land  Land      `json:"land"` // what was asked for, kept so that asking again asks the same
+	// Gone is since when the host has said that the target does not exist; zero while it does.
+	Gone time.Time `json:"gone,omitzero"`
+	Land Land      `json:"land"` // what was asked for, kept so that asking again asks the same
 	// Ended is how it went, until it is decided on.
 	Ended *LandingEnded `json:"ended,omitempty"`
 }

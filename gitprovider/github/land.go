@@ -77,6 +77,7 @@ func (l *landing) land(ctx context.Context) error {
 	}
 	if err := l.readTarget(ctx); err != nil {
 		if gitprovider.KindOf(err) == gitprovider.Gone {
+			l.end.Missing = true
 			l.stop(queue.TroubleStale, "", "the branch "+l.work.Branch+" does not exist any more")
 			return nil
 		}

@@ -172,6 +172,21 @@ func TestATargetThatMovedLosesTheSwap(t *testing.T) {
 	})
 }
 
+// Without the target nobody can look what an earlier attempt has landed: that it
+// is missing is told apart from every other reason to stop.
+func TestATargetThatDoesNotExistIsToldAsMissing(t *testing.T) {
+	w := newWorld(t)
+	work := w.tested(queue.Squash, queue.LandHost, w.open("a.txt", "a\n"))
+	there := work
+	work.Branch = "gone"
+	if end, _ := w.land(work); !end.Missing || end.Commit != "" || end.Trouble != queue.TroubleStale || len(end.Landed) != 0 {
+		t.Errorf("%+v", end)
+	}
+	if end, _ := w.land(there); end.Missing || len(end.Landed) != 1 {
+		t.Errorf("%+v", end)
+	}
+}
+
 // The rest of a landing of which the host merged a part goes on where it stopped.
 func TestAHalfLandingIsFinished(t *testing.T) {
 	w := newWorld(t)

@@ -207,6 +207,49 @@ func TestWhoFailsOnWhatLanesBrokeTogether(t *testing.T) {
 	state(t, w, 3, queue.Failed)
 }
 
+// #1 lands, nobody hears of it, and somebody deletes main before anybody looks
+// again. Once main is back it is seen that the queue landed #1.
+func TestATargetDeletedBeforeAnybodyLooksWhatLanded(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	w.Faults = during(queue.Land{}.Kind(), failedAfter)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	w.Faults = nil
+	w.DeleteTarget()
+	ok(t, w.Advance(20*time.Minute))
+	state(t, w, 1, queue.TestsPassed)
+	if x := queue.Explain(w.state, w.Entry(1), w.Now); x.Until.IsZero() {
+		t.Errorf("nobody is told that the branch is gone: %s", x.WaitsFor)
+	}
+	w.RestoreTarget()
+	ok(t, w.Advance(10*time.Minute))
+	if e := w.Entry(1); e.Reason != queue.MergedByQueue {
+		t.Errorf("#1 ended as %s because of %s, want %s", e.State, e.Reason, queue.MergedByQueue)
+	}
+	ok(t, Ended(w))
+}
+
+// A target that stays gone does not keep a landing in flight for ever: who
+// wants to leave can.
+func TestATargetThatIsGoneForGoodEndsTheLanding(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	w.Faults = during("message", lost)
+	w.DeleteTarget()
+	w.Faults = nil
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	if w.state.Queue.Landing == nil {
+		t.Fatal("no landing began: nobody knows that main is gone")
+	}
+	w.Cancel(1, "alice")
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 1, queue.Cancelled)
+}
+
 // A builder that never tells and one that always says that the world moved are
 // given up after a while: nobody waits for ever.
 func TestABuildThatNeverSucceedsEndsAfterAWhile(t *testing.T) {

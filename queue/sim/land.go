@@ -16,7 +16,7 @@ func (w *World) land(a queue.Land) []queue.Fact {
 	l.rules()
 	l.steps()
 	head := w.host.branches[a.Branch]
-	if head != "" {
+	if l.ended.Missing = head == ""; !l.ended.Missing {
 		l.ended.Commit, l.ended.Tree = head, w.host.commits[head].treeID
 	}
 	if len(l.new) > 0 {

@@ -172,6 +172,7 @@ func (p *people) actions() map[string]func(*rapid.T) {
 		"delete main": func(t *rapid.T) {
 			if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
 				w.DeleteTarget()
+				w.after(20*time.Minute, w.RestoreTarget) // later it is gone for good, and what landed before is not known
 			}
 		},
 		"restore main": p.restore,
