@@ -7,7 +7,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
 
-.PHONY: demo test stories race lint fuzz-short soak mutants flaky-figures bench build github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short soak mutants flaky-figures bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -16,7 +16,10 @@ test: ## everything, with a Postgres of its own
 	$(GO) test -parallel 4 -timeout 20m ./...
 
 stories: ## every story of the queue on the whole service; make test plays one of each kind
-	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents|TestFaults|TestManySub|TestAnHour' -all
+	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents|TestManySub|TestAnHour' -all
+
+faults: ## the whole table of faults on the host, ten minutes; make test plays three rows of it
+	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run TestFaults -all
 
 race: ## everything once more, with the race detector
 	$(GO) test -race -parallel 4 -timeout 30m ./...

@@ -25,13 +25,18 @@ const callsPerSubmission = 11
 const callsPerQueue = 40
 
 // calls counts calls of the API that reach a town's host; git is not counted.
-type calls struct{ n atomic.Int64 }
+type calls struct {
+	n        atomic.Int64
+	underWay atomic.Int64 // those that are not answered yet, to git too
+}
 
 func (c *calls) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/_control/") && !strings.Contains(r.URL.Path, ".git/") {
 			c.n.Add(1)
 		}
+		c.underWay.Add(1)
+		defer c.underWay.Add(-1)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -26,7 +26,7 @@ var doings = []struct {
 	method, path string
 	at           string // when in the play: at its start, at the end of the tests, or at their failure
 	host         bool   // land through the host
-	short        bool   // make test has it; make stories has all
+	short        bool   // make test has it; make faults has all
 }{
 	{name: "push test branches", method: "POST", path: "/acme/app.git/git-receive-pack", short: true},
 	{name: "fetch", method: "POST", path: "/acme/app.git/git-upload-pack"},

@@ -154,6 +154,13 @@ func (w *town) crash() error {
 		return err
 	}
 	w.service = nil
+	// A new process begins later than the host ends what the old one asked of
+	// it. What the host does after we have looked cannot be known.
+	for w.calls.underWay.Load() > 0 {
+		if err := w.breathe(); err != nil {
+			return err
+		}
+	}
 	return w.startServer()
 }
 

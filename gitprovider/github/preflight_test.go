@@ -166,12 +166,13 @@ func (w *world) deliver(status int) {
 	w.t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { rw.WriteHeader(status) }))
 	w.t.Cleanup(server.Close)
+	w.eventually("earlier deliveries", w.Delivered)
 	w.ForgetDeliveries()
 	w.SetWebhook(server.URL, "secret")
 	w.AcceptPermissions()
 	w.eventually("deliveries", func() bool {
 		done := w.Deliveries()
-		return len(done) > 0 && done[len(done)-1].StatusCode == status
+		return w.Delivered() && len(done) > 0 && done[len(done)-1].StatusCode == status
 	})
 }
 

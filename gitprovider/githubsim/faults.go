@@ -24,7 +24,7 @@ type Fault struct {
 	// Retry-After, a secondary rate limit), drop or dropAfter (the connection
 	// breaks before or after it is done).
 	Action string `json:"action"`
-	// Status is what fail and failAfter answer, 502 when zero; for limit 403 or 429.
+	// Status is what fail and failAfter answer, 502 when zero; for limit 403, and 429 to git.
 	Status int `json:"status"`
 	// Times is how many calls it is for; 1 when zero.
 	Times int `json:"times"`
@@ -156,7 +156,7 @@ func (s *Server) withFaults(w http.ResponseWriter, r *http.Request, asked string
 	case "limit":
 		w.Header().Set("Retry-After", strconv.Itoa(orElse(f.RetryAfter, 1)))
 		s.answer(&call{s: s, w: w, r: r}, nil, &apiError{
-			status:  orElse(f.Status, 403),
+			status:  orElse(f.Status, limited(r.URL.Path)),
 			message: "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
 			doc:     docs + "/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits",
 		})
@@ -168,6 +168,15 @@ func (s *Server) withFaults(w http.ResponseWriter, r *http.Request, asked string
 		panic(http.ErrAbortHandler)
 	}
 	s.answer(&call{s: s, w: w, r: r}, nil, &apiError{status: orElse(f.Status, 502), message: http.StatusText(orElse(f.Status, 502))})
+}
+
+// limited is the status of an answer to somebody who asks too much: of the API
+// 403, of git, where no body could say what it means, 429.
+func limited(path string) int {
+	if strings.Contains(path, ".git/") {
+		return http.StatusTooManyRequests
+	}
+	return http.StatusForbidden
 }
 
 // FaultsLeft is how many planned faults have not happened yet.

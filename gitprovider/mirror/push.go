@@ -124,9 +124,11 @@ func (c *clone) push(ctx context.Context, refspecs []string, options ...string) 
 		r.text = strings.TrimSpace(r.reason + "\n" + remote)
 		said[ref] = r
 		switch r.reason {
-		case "remote failed to report status", "remote end hung up", "unpacker error":
-			// No verdict. The last is about what was sent: a mirror that
-			// lost some of it sends half a pack.
+		case "remote failed to report status", "remote end hung up", "unpacker error", "failed to update ref", "incorrect old value provided":
+			// No verdict. "unpacker error" is about what was sent: a mirror
+			// that lost some of it sends half a pack. The last two say that
+			// somebody moved the reference meanwhile, and that may be this
+			// very push: its connection broke, and it was sent once more.
 			delete(said, ref)
 		}
 	}
