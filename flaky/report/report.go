@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"signalbox/flaky"
@@ -190,6 +191,8 @@ func (n *Notes) addMany(code NoteCode, count int, example string) {
 			return
 		}
 	}
+	// An example may be a piece of the report as it came: damaged.
+	example = new(decoder).message(strings.ToValidUTF8(example, "\uFFFD"))
 	*n = append(*n, Note{Code: code, Count: count, Example: flaky.Shown(example)})
 }
 
