@@ -34,16 +34,18 @@ func (p place) repo() string { return p.host + "/" + p.owner + "/" + p.name }
 
 // fields are the two that nearly every request begins with.
 func (p *place) fields() []field {
-	return []field{
-		required("repo", func(f *form, v value) {
-			f.object(v, []field{
-				required("host", text(&p.host, maxHost)),
-				required("owner", text(&p.owner, maxOwner)),
-				required("name", text(&p.name, maxName)),
-			})
-		}),
-		required("targetBranch", text(&p.branch, maxBranch)),
-	}
+	return []field{p.repoField(), required("targetBranch", text(&p.branch, maxBranch))}
+}
+
+// repoField is how every request names a repository.
+func (p *place) repoField() field {
+	return required("repo", func(f *form, v value) {
+		f.object(v, []field{
+			required("host", text(&p.host, maxHost)),
+			required("owner", text(&p.owner, maxOwner)),
+			required("name", text(&p.name, maxName)),
+		})
+	})
 }
 
 // pullRequest reads pr.number into n.

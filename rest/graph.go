@@ -63,12 +63,7 @@ type graphEdge struct {
 }
 
 func (a *API) getQueueGraph(ctx context.Context, c *call) (any, error) {
-	p, err := decodePlace(c)
-	if err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	p, q, err := a.named(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -32,24 +32,18 @@ type listed struct {
 }
 
 func (a *API) listPullRequests(ctx context.Context, c *call) (any, error) {
-	var p place
 	var state *queue.EntryState
 	var since, until *time.Time
 	var cursor *string
 	take := new(int64)
 	*take = defaultTake
-	err := decode(c.body, append(p.fields(),
+	p, q, err := a.named(ctx, c,
 		optional("state", oneOf(&state, queue.EntryStates...)),
 		optional("since", instant(&since)),
 		optional("until", instant(&until)),
 		optional("cursor", textWish(&cursor, maxCursor)),
 		optional("take", integerUpTo(&take, 1, maxTake)),
-	)...)
-	if err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +94,8 @@ type submittedSet struct {
 }
 
 func (a *API) getSubmittedPullRequests(ctx context.Context, c *call) (any, error) {
-	var p place
 	var numbers []int64
-	if err := decode(c.body, append(p.fields(), pullRequests(&numbers))...); err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	p, q, err := a.named(ctx, c, pullRequests(&numbers))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"net/http"
 
 	"signalbox/queue"
 )
@@ -39,12 +38,7 @@ func encodePreflight(q queue.Queue) preflight {
 
 // getPreflight answers with what the newest preflight found. The host is not asked.
 func (a *API) getPreflight(ctx context.Context, c *call) (any, error) {
-	p, err := decodePlace(c)
-	if err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	_, q, err := a.named(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,23 +48,11 @@ func (a *API) getPreflight(ctx context.Context, c *call) (any, error) {
 // runPreflight has the host looked at again. The answer is what is known
 // until then.
 func (a *API) runPreflight(ctx context.Context, c *call) (any, error) {
-	p, err := decodePlace(c)
+	p, q, err := a.named(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
-	if err != nil {
-		return nil, err
-	}
-	s, err := a.wish(ctx, p, q, queue.PreflightWanted{}, http.StatusConflict)
-	if err != nil {
-		return nil, err
-	}
-	if s != nil {
-		return encodePreflight(s.Queue), nil
-	}
-	if q, err = a.find(ctx, c, p); err != nil {
+	if q, err = a.decided(ctx, c, p, q, queue.PreflightWanted{}); err != nil {
 		return nil, err
 	}
 	return encodePreflight(q), nil

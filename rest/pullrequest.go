@@ -73,8 +73,7 @@ func encodeReadiness(q *queue.Queue, e *queue.Entry) readiness {
 
 // decodePullRequest reads a request that names a queue and a pull request.
 func (a *API) decodePullRequest(c *call, more ...field) (p place, pr int64, err error) {
-	err = decode(c.body, append(append(p.fields(), pullRequest(&pr)), more...)...)
-	p.host = a.host(p.host)
+	p, err = a.decodePlace(c, append([]field{pullRequest(&pr)}, more...)...)
 	return p, pr, err
 }
 

@@ -135,11 +135,19 @@ func headOf(e *queue.Entry) string {
 	return e.Head
 }
 
-// decodePlace reads a request that only names a queue.
-func decodePlace(c *call) (place, error) {
-	var p place
-	err := decode(c.body, p.fields()...)
+// decodePlace reads a request that names a queue, and what more it has.
+func (a *API) decodePlace(c *call, more ...field) (p place, err error) {
+	err = decode(c.body, append(p.fields(), more...)...)
+	p.host = a.host(p.host)
 	return p, err
+}
+
+// named reads a request that names a queue, and finds that.
+func (a *API) named(ctx context.Context, c *call, more ...field) (p place, q queue.Queue, err error) {
+	if p, err = a.decodePlace(c, more...); err == nil {
+		q, err = a.find(ctx, c, p)
+	}
+	return p, q, err
 }
 
 // find is the queue of a place, within the caller's organisation.
@@ -195,25 +203,31 @@ func (a *API) updateQueue(ctx context.Context, c *call) (any, error) {
 
 // change has a queue changed and answers with what it is then.
 func (a *API) change(ctx context.Context, c *call, p place, q queue.Queue, change queue.Change) (any, error) {
-	s, err := a.wish(ctx, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: a.moment(c)}, http.StatusConflict)
+	q, err := a.decided(ctx, c, p, q, queue.ChangeRequested{Change: change, Via: queue.ViaAPI, Token: c.token.Name, At: a.moment(c)})
 	if err != nil {
-		return nil, err
-	}
-	if s != nil {
-		return encodeQueue(s.Queue), nil
-	}
-	if q, err = a.find(ctx, c, p); err != nil {
 		return nil, err
 	}
 	return encodeQueue(q), nil
 }
 
+// decided has a wish about a queue itself decided, and is the queue after that.
+func (a *API) decided(ctx context.Context, c *call, p place, q queue.Queue, fact queue.Fact) (queue.Queue, error) {
+	s, err := a.wish(ctx, p, q, fact, http.StatusConflict)
+	switch {
+	case err != nil:
+		return queue.Queue{}, err
+	case s != nil:
+		return s.Queue, nil
+	default:
+		return a.find(ctx, c, p)
+	}
+}
+
 func (a *API) deleteQueue(ctx context.Context, c *call) (any, error) {
-	p, err := decodePlace(c)
+	p, err := a.decodePlace(c)
 	if err != nil {
 		return nil, err
 	}
-	p.host = a.host(p.host)
 	err = a.store.DeleteQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch)
 	switch {
 	case errors.Is(err, queue.ErrNotEmpty):
@@ -226,12 +240,7 @@ func (a *API) deleteQueue(ctx context.Context, c *call) (any, error) {
 }
 
 func (a *API) getQueue(ctx context.Context, c *call) (any, error) {
-	p, err := decodePlace(c)
-	if err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	p, q, err := a.named(ctx, c)
 	if err != nil {
 		return nil, err
 	}

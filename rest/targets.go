@@ -99,12 +99,11 @@ func commitID(to *string) func(*form, value) {
 func fromFork(header http.Header) bool { return header.Get(headerForkRun) != "" }
 
 func (a *API) setImpactedTargets(ctx context.Context, c *call) (any, error) {
-	var p place
 	var u upload
-	if err := decode(c.body, append(p.fields(), u.fields()...)...); err != nil {
+	p, err := a.decodePlace(c, u.fields()...)
+	if err != nil {
 		return nil, err
 	}
-	p.host = a.host(p.host)
 	find := a.targetsOf
 	if c.anonymous() {
 		find = a.targetsOfFork

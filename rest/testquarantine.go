@@ -22,12 +22,8 @@ type automatic struct {
 }
 
 func (a *API) setAutomaticQuarantine(ctx context.Context, c *call) (any, error) {
-	var p testPlace
 	var on *bool
-	if err := decode(c.body, append(p.fields(), required("automatic", boolean(&on)))...); err != nil {
-		return nil, err
-	}
-	repo, err := a.repository(ctx, c, &p)
+	_, repo, err := a.namedTests(ctx, c, required("automatic", boolean(&on)))
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +121,8 @@ type testChange struct {
 }
 
 func (a *API) listTestEvidence(ctx context.Context, c *call) (any, error) {
-	var p testPlace
 	var id uuid.UUID
-	if err := decode(c.body, append(p.fields(), required("test_id", testCaseID(&id)))...); err != nil {
-		return nil, err
-	}
-	repo, err := a.repository(ctx, c, &p)
+	p, repo, err := a.namedTests(ctx, c, required("test_id", testCaseID(&id)))
 	if err != nil {
 		return nil, err
 	}

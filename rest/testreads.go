@@ -55,16 +55,15 @@ type testPlace struct {
 
 // fields are the two that every request about tests begins with.
 func (p *testPlace) fields() []field {
-	return []field{
-		required("repo", func(f *form, v value) {
-			f.object(v, []field{
-				required("host", text(&p.host, maxHost)),
-				required("owner", text(&p.owner, maxOwner)),
-				required("name", text(&p.name, maxName)),
-			})
-		}),
-		required("org_url_slug", text(&p.slug, maxSlug)),
+	return []field{p.repoField(), required("org_url_slug", text(&p.slug, maxSlug))}
+}
+
+// namedTests reads a request about tests, and finds the repository that has them.
+func (a *API) namedTests(ctx context.Context, c *call, more ...field) (p testPlace, repo queue.Repo, err error) {
+	if err = decode(c.body, append(p.fields(), more...)...); err == nil {
+		repo, err = a.repository(ctx, c, &p)
 	}
+	return p, repo, err
 }
 
 // repository finds the repository of a request about tests. The slug of another
@@ -123,16 +122,11 @@ type quarantinedPage struct {
 }
 
 func (a *API) listQuarantinedTests(ctx context.Context, c *call) (any, error) {
-	var p testPlace
 	size, token := new(int64), ""
 	*size = testPageSize
-	err := decode(c.body, append(p.fields(), optional("page_query", func(f *form, v value) {
+	_, repo, err := a.namedTests(ctx, c, optional("page_query", func(f *form, v value) {
 		f.object(v, []field{optional("page_size", integerUpTo(&size, 1, testPageSize)), optional("page_token", anyText(&token))})
-	}))...)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := a.repository(ctx, c, &p)
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -248,12 +242,8 @@ type commonFailure struct {
 }
 
 func (a *API) getTestDetails(ctx context.Context, c *call) (any, error) {
-	var p testPlace
 	var id uuid.UUID
-	if err := decode(c.body, append(p.fields(), required("test_id", testCaseID(&id)))...); err != nil {
-		return nil, err
-	}
-	repo, err := a.repository(ctx, c, &p)
+	p, repo, err := a.namedTests(ctx, c, required("test_id", testCaseID(&id)))
 	if err != nil {
 		return nil, err
 	}

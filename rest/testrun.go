@@ -51,14 +51,8 @@ type testedPR struct {
 }
 
 func (a *API) getMergeQueueTestingDetails(ctx context.Context, c *call) (any, error) {
-	var p place
 	var id string
-	err := decode(c.body, append(p.fields(), required("testRunId", anyText(&id)))...)
-	if err != nil {
-		return nil, err
-	}
-	p.host = a.host(p.host)
-	q, err := a.find(ctx, c, p)
+	p, q, err := a.named(ctx, c, required("testRunId", anyText(&id)))
 	if err != nil {
 		return nil, err
 	}

@@ -40,12 +40,8 @@ type uploadFailure struct {
 
 // getUpload says what came of an upload: whoever sent it asks until it was read.
 func (a *API) getUpload(ctx context.Context, c *call) (any, error) {
-	var p testPlace
 	var given string
-	if err := decode(c.body, append(p.fields(), required("upload_id", text(&given, maxPageToken)))...); err != nil {
-		return nil, err
-	}
-	repo, err := a.repository(ctx, c, &p)
+	p, repo, err := a.namedTests(ctx, c, required("upload_id", text(&given, maxPageToken)))
 	if err != nil {
 		return nil, err
 	}
