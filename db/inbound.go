@@ -2,29 +2,18 @@ package db
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 )
 
 const (
-	// inboundWriters write deliveries at the same time: one while another
-	// waits for its commit.
-	inboundWriters = 2
-	// deliveriesAtOnce bounds what one of them writes together.
+	// deliveriesAtOnce bounds what one writer writes together.
 	deliveriesAtOnce = 128
 	// inboundPatience bounds one write.
 	inboundPatience = 30 * time.Second
 )
 
-// inbound is the way of deliveries into the inbox: a writer takes all that is
-// waiting, stores it in one statement, and answers after the commit. Nobody
-// waits for company: a delivery that comes alone is written at once, and
-// those that come while the writers are busy share the next commit.
-type inbound struct {
-	start   sync.Once
-	waiting chan arrival
-}
+// inbound is the way of deliveries into the inbox.
+type inbound struct{ writers[arrival] }
 
 // arrival is a delivery whose sender waits.
 type arrival struct {
@@ -38,44 +27,23 @@ type storing struct {
 	err   error
 }
 
-func newInbound() inbound { return inbound{waiting: make(chan arrival, 8*deliveriesAtOnce)} }
+func newInbound() inbound {
+	return inbound{writers[arrival]{waiting: make(chan arrival, 8*deliveriesAtOnce)}}
+}
 
 // receiveFacts has a delivery stored and waits for that. When ctx ends first,
 // nobody knows: it may yet be stored, and the host will deliver it again.
 func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err error) {
-	db.inbound.start.Do(func() {
-		for range inboundWriters {
-			db.wg.Go(db.writeInbound)
-		}
-	})
 	stored := make(chan storing, 1)
-	select {
-	case db.inbound.waiting <- arrival{d, stored}:
-	case <-ctx.Done():
-		return false, fmt.Errorf("wait for a writer: %w", ctx.Err())
-	case <-db.ctx.Done():
-		return false, fmt.Errorf("wait for a writer: the database is closed: %w", db.ctx.Err())
+	write := func(first arrival) { db.store(db.inbound.more(first)) }
+	if err := db.inbound.hand(ctx, db, arrival{d, stored}, write); err != nil {
+		return false, err
 	}
-	select {
-	case s := <-stored:
-		return s.fresh, s.err
-	case <-ctx.Done():
-		return false, fmt.Errorf("wait for the commit: %w", ctx.Err())
-	case <-db.ctx.Done():
-		return false, fmt.Errorf("wait for the commit: the database is closed: %w", db.ctx.Err())
+	s, err := committed(ctx, db, stored)
+	if err != nil {
+		return false, err
 	}
-}
-
-// writeInbound is one writer. It ends with Close.
-func (db *DB) writeInbound() {
-	for {
-		select {
-		case <-db.ctx.Done():
-			return
-		case first := <-db.inbound.waiting:
-			db.store(db.inbound.more(first))
-		}
-	}
+	return s.fresh, s.err
 }
 
 // more takes what is waiting behind the first. Of two with one id, which the

@@ -67,59 +67,30 @@ func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queu
 }
 
 const (
-	// wishWriters write wishes at the same time: one while another waits for
-	// its commit.
-	wishWriters = 2
-	// wishesAtOnce bounds what one of them writes together.
+	// wishesAtOnce bounds what one writer writes together.
 	wishesAtOnce = 256
 	// wishPatience bounds one write.
 	wishPatience = 15 * time.Second
 )
 
-// wishing is the way of wishes into the inbox. It works like inbound: whatever
-// waits when a writer is free goes into one transaction, and nobody waits for
-// company.
-type wishing struct {
-	start   sync.Once
-	waiting chan *wish
-}
+// wishing is the way of wishes into the inbox.
+type wishing struct{ writers[*wish] }
 
-func newWishing() wishing { return wishing{waiting: make(chan *wish, 4*wishesAtOnce)} }
+func newWishing() wishing {
+	return wishing{writers[*wish]{waiting: make(chan *wish, 4*wishesAtOnce)}}
+}
 
 // storeWish has a wish written, and waits for that.
 func (db *DB) storeWish(ctx context.Context, w *wish) error {
-	db.wishing.start.Do(func() {
-		for range wishWriters {
-			db.wg.Go(db.writeWishes)
-		}
-	})
-	select {
-	case db.wishing.waiting <- w:
-	case <-ctx.Done():
-		return fmt.Errorf("wait for a writer: %w", ctx.Err())
-	case <-db.ctx.Done():
-		return fmt.Errorf("wait for a writer: the database is closed: %w", db.ctx.Err())
-	}
-	select {
-	case err := <-w.stored:
+	write := func(first *wish) { db.storeWishes(db.wishing.more(first)) }
+	if err := db.wishing.hand(ctx, db, w, write); err != nil {
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the commit: %w", ctx.Err())
-	case <-db.ctx.Done():
-		return fmt.Errorf("wait for the commit: the database is closed: %w", db.ctx.Err())
 	}
-}
-
-// writeWishes is one writer. It ends with Close.
-func (db *DB) writeWishes() {
-	for {
-		select {
-		case <-db.ctx.Done():
-			return
-		case first := <-db.wishing.waiting:
-			db.storeWishes(db.wishing.more(first))
-		}
+	stored, err := committed(ctx, db, w.stored)
+	if err != nil {
+		return err
 	}
+	return stored
 }
 
 // more takes what waits behind the first.
