@@ -238,10 +238,6 @@ func (e *testEntry) insert(table string, rows any, n int) error {
 
 // settle judges tests and stores what they are now.
 func (e *testEntry) settle(touched []uuid.UUID, histories map[uuid.UUID]*flaky.History) error {
-	rules, err := rulesOf(e.ctx, e.tx, e.upload.Repository)
-	if err != nil {
-		return err
-	}
 	var numbers []int64
 	for _, id := range touched {
 		numbers = append(numbers, e.rows[id].ID)
@@ -254,7 +250,7 @@ func (e *testEntry) settle(touched []uuid.UUID, histories map[uuid.UUID]*flaky.H
 	var changes []changeRow
 	for _, id := range touched {
 		row := e.rows[id]
-		changes = append(changes, row.judge(histories[id], rules, counts[row.ID], e.now, e.upload.ID)...)
+		changes = append(changes, row.judge(histories[id], e.rules, counts[row.ID], e.now, e.upload.ID)...)
 		rows = append(rows, *row)
 	}
 	return storeJudged(e.ctx, e.tx, rows, changes)
@@ -331,15 +327,11 @@ func (e *testEntry) failures() error {
 		Excused     bool   `json:"excused"`
 		Code        string `json:"code"`
 	}
-	rules, err := rulesOf(e.ctx, e.tx, e.upload.Repository)
-	if err != nil {
-		return err
-	}
 	var rows []failureRow
 	for i := range e.failed {
 		f := &e.failed[i]
 		row := e.rows[f.ID]
-		quarantine := rules.Decide(row.History.v, row.override(), e.now)
+		quarantine := e.rules.Decide(row.History.v, row.override(), e.now)
 		excused, code := quarantine.Excuses(row.History.v, f.Fingerprint, e.now)
 		e.excusals[f.ID] = excusal{quarantine.On, excused, code}
 		rows = append(rows, failureRow{day(e.run.At), row.ID, e.upload.ID, stamp(e.run.At), int64(f.Fingerprint), f.Summary, f.Failure.Type, f.Failure.Message, f.Failure.Text,

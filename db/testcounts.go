@@ -3,6 +3,7 @@ package db
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 
 	"signalbox/flaky"
@@ -21,20 +22,21 @@ type tallies map[int64]flaky.Tally
 // pack writes the tallies of one chunk: for each test, in order, the distance
 // from the one before, its runs and its failures, as variable-length numbers.
 func (t tallies) pack() []byte {
-	numbers := make([]int64, 0, len(t))
-	for n := range t {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
 	b := make([]byte, 0, 4*len(t))
 	var last int64
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(t)) {
 		b = binary.AppendUvarint(b, uint64(n-last))
 		b = binary.AppendUvarint(b, uint64(t[n].Runs))
 		b = binary.AppendUvarint(b, uint64(t[n].Failures))
 		last = n
 	}
 	return b
+}
+
+// count adds to the tally of one test.
+func (t tallies) count(number int64, more flaky.Tally) {
+	sum := t[number]
+	t[number] = flaky.Tally{Runs: sum.Runs + more.Runs, Failures: sum.Failures + more.Failures}
 }
 
 // add adds packed tallies; keep says which tests are wanted, nil all.
@@ -51,8 +53,7 @@ func (t tallies) add(packed []byte, keep func(int64) bool) error {
 		}
 		number += int64(of[0])
 		if keep == nil || keep(number) {
-			sum := t[number]
-			t[number] = flaky.Tally{Runs: sum.Runs + int(of[1]), Failures: sum.Failures + int(of[2])}
+			t.count(number, flaky.Tally{Runs: int(of[1]), Failures: int(of[2])})
 		}
 	}
 	return nil
@@ -89,14 +90,9 @@ func (o outcomes) passed(number int64) bool { return o[number] == bitPassed }
 // pack writes for each test, in order, the distance from the one before and
 // its bits as one variable-length number: a byte or two a test.
 func (o outcomes) pack() []byte {
-	numbers := make([]int64, 0, len(o))
-	for n := range o {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
 	b := make([]byte, 0, 2*len(o))
 	var last int64
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(o)) {
 		b = binary.AppendUvarint(b, uint64(n-last)<<outcomeBits|uint64(o[n]))
 		last = n
 	}

@@ -2,8 +2,8 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +27,7 @@ type testEntry struct {
 	upload flaky.Upload
 	read   flaky.Read
 	run    flaky.Run
+	rules  flaky.Rules
 	tested []int64 // pull requests that a failure counts for
 
 	numbers  map[uuid.UUID]int64 // of the tests of this upload
@@ -68,6 +69,9 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 
 func (e *testEntry) all() (err error) {
 	if e.run, e.tested, err = place(e.ctx, e.tx, e.upload); err != nil {
+		return err
+	}
+	if e.rules, err = rulesOf(e.ctx, e.tx, e.upload.Repository); err != nil {
 		return err
 	}
 	if e.run.At = e.read.At; e.run.At.IsZero() || e.run.At.After(e.upload.Received) {
@@ -168,14 +172,7 @@ func (e *testEntry) look(ids []uuid.UUID) error {
 	return nil
 }
 
-func keys(o outcomes) []int64 {
-	all := make([]int64, 0, len(o))
-	for n := range o {
-		all = append(all, n)
-	}
-	slices.Sort(all)
-	return all
-}
+func keys(o outcomes) []int64 { return slices.Sorted(maps.Keys(o)) }
 
 // day is the day of a moment, in UTC, as a parameter.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
@@ -223,8 +220,11 @@ func (e *testEntry) countIn(table string, start time.Time, chunks map[int64]tall
 	packed := make([][]byte, len(numbers))
 	for i, c := range numbers {
 		sum := tallies{}
-		if err := errors.Join(sum.add(before[c], nil), sum.add(chunks[c].pack(), nil)); err != nil {
+		if err := sum.add(before[c], nil); err != nil {
 			return err
+		}
+		for n, t := range chunks[c] {
+			sum.count(n, t)
 		}
 		packed[i] = sum.pack()
 	}

@@ -53,8 +53,7 @@ func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, reposit
 			return nil, err
 		}
 		for n, t := range part {
-			sum := all[row.Chunk*chunkSize+n]
-			all[row.Chunk*chunkSize+n] = flaky.Tally{Runs: sum.Runs + t.Runs, Failures: sum.Failures + t.Failures}
+			all.count(row.Chunk*chunkSize+n, t)
 		}
 	}
 	return all, nil
