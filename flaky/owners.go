@@ -234,42 +234,25 @@ func parsePattern(text string, d Dialect) (pattern, error) {
 // matches reports whether a path matches. It takes a time that grows with the
 // product of the two lengths at most: only the last "**" is ever tried again.
 func (p pattern) matches(path []string) bool {
-	pi, i := 0, 0
-	retry, from := -1, 0
-	for i < len(path) {
-		switch {
-		case pi < len(p) && p[pi] == anyParts:
-			retry, from = pi, i
-			pi++
-		case pi < len(p) && matchPart(p[pi], path[i]):
-			pi++
-			i++
-		case retry >= 0:
-			from++
-			pi, i = retry+1, from
-		default:
-			return false
-		}
-	}
-	for pi < len(p) && p[pi] == anyParts {
-		pi++
-	}
-	return pi == len(p)
+	return wild(p, path, func(part string) bool { return part == anyParts }, func(p []string, name string) (int, bool) {
+		return 1, len(p) > 0 && matchPart(p[0], name)
+	})
 }
 
-// matchPart matches one part: "*" stands for any characters, "?" for one, and a
-// backslash takes the meaning from what follows. A part with a class of
-// characters ("[a-z]", on GitLab) matches as path.Match has it.
-func matchPart(pattern, name string) bool {
-	p, n := []rune(pattern), []rune(name)
+// wild matches a pattern in which a star stands for any number of items. one
+// matches the next item with the beginning of a pattern, which may be empty, and
+// says how much of the pattern that took. The work is bounded by the product of
+// the two lengths.
+func wild[P, T any](pattern []P, text []T, star func(P) bool, one func([]P, T) (step int, ok bool)) bool {
 	pi, i := 0, 0
 	retry, from := -1, 0
-	for i < len(n) {
-		step, ok := matchOne(p[pi:], n[i])
-		switch {
-		case pi < len(p) && p[pi] == '*':
+	for i < len(text) {
+		if pi < len(pattern) && star(pattern[pi]) {
 			retry, from = pi, i
 			pi++
+			continue
+		}
+		switch step, ok := one(pattern[pi:], text[i]); {
 		case ok:
 			pi += step
 			i++
@@ -280,10 +263,17 @@ func matchPart(pattern, name string) bool {
 			return false
 		}
 	}
-	for pi < len(p) && p[pi] == '*' {
+	for pi < len(pattern) && star(pattern[pi]) {
 		pi++
 	}
-	return pi == len(p)
+	return pi == len(pattern)
+}
+
+// matchPart matches one part: "*" stands for any characters, "?" for one, and a
+// backslash takes the meaning from what follows. A part with a class of
+// characters ("[a-z]", on GitLab) matches as path.Match has it.
+func matchPart(pattern, name string) bool {
+	return wild([]rune(pattern), []rune(name), func(c rune) bool { return c == '*' }, matchOne)
 }
 
 // matchOne matches one character, and says how much of the pattern that took.
