@@ -188,12 +188,7 @@ func (c *call) pullNode(p *pull) node {
 			return connection("reviewThreads", all, args)
 		},
 		"latestOpinionatedReviews": func(args map[string]any) (any, error) {
-			last := map[*account]*review{}
-			for _, v := range p.reviews {
-				if v.state != "COMMENTED" && (args["writersOnly"] != true || p.repo.canWrite(v.author)) {
-					last[v.author] = v
-				}
-			}
+			last := p.lastWords(args["writersOnly"] == true)
 			var all []node
 			for _, v := range p.reviews {
 				if last[v.author] == v {

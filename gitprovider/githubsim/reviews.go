@@ -32,11 +32,12 @@ func (r Rule) reviews() reviewRule {
 	return w
 }
 
-// lastWords are the reviews that count: the last of everybody who may write.
-func (p *pull) lastWords() map[*account]*review {
+// lastWords is the last review with an opinion of everybody, or of everybody who
+// may write: those are the ones that count.
+func (p *pull) lastWords(writersOnly bool) map[*account]*review {
 	last := map[*account]*review{}
 	for _, v := range p.reviews {
-		if v.state != "COMMENTED" && p.repo.canWrite(v.author) {
+		if v.state != "COMMENTED" && (!writersOnly || p.repo.canWrite(v.author)) {
 			last[v.author] = v
 		}
 	}
@@ -59,7 +60,7 @@ const changesRequested = "Changes were requested by a reviewer with write access
 func (p *pull) lacksApproval(rule reviewRule) (why []string) {
 	have, fresh := 0, false
 	approved := map[string]bool{}
-	for who, v := range p.lastWords() {
+	for who, v := range p.lastWords(true) {
 		switch v.state {
 		case "CHANGES_REQUESTED":
 			return []string{changesRequested}
