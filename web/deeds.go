@@ -111,11 +111,17 @@ func (h *Handler) pullRequestDeed(r *http.Request) (string, error) {
 		return "", err
 	}
 	p := httprouter.ParamsFromContext(r.Context())
-	number, err := strconv.ParseInt(p.ByName("number"), 10, 64)
-	if err != nil || number <= 0 || number > queue.MaxNumber {
+	number, ok := prNumber(p.ByName("number"))
+	if !ok {
 		return "", queue.ErrNotFound
 	}
 	return h.act(r, q, number, p.ByName("deed"))
+}
+
+// prNumber reads the number of a pull request.
+func prNumber(text string) (number int64, ok bool) {
+	number, err := strconv.ParseInt(text, 10, 64)
+	return number, err == nil && number > 0 && number <= queue.MaxNumber
 }
 
 // submitByNumber queues a pull request that is named in the form of the
@@ -125,8 +131,8 @@ func (h *Handler) submitByNumber(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	number, err := strconv.ParseInt(r.PostForm.Get("number"), 10, 64)
-	if err != nil || number <= 0 || number > queue.MaxNumber {
+	number, ok := prNumber(r.PostForm.Get("number"))
+	if !ok {
 		return "", refusal{http.StatusBadRequest, "Give the number of a pull request, such as 12.", QueueURL("", q.Repo, q.Branch)}
 	}
 	return h.act(r, q, number, "submit")
