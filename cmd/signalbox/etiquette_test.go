@@ -117,12 +117,7 @@ func TestAnHourWithoutTheHostLosesNothing(t *testing.T) {
 	}
 	w.troubled = true
 	f := &faultyPlay{town: w}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must := demand(t)
 	must(w.Open(1, "bob", map[string]string{"a.txt": "1"}))
 	must(w.Open(2, "bob", map[string]string{"b.txt": "1"}))
 	must(f.merge(1))

@@ -68,6 +68,18 @@ func (s seenBy) want(t *testing.T, sticky string, notices int, check string, lab
 	}
 }
 
+// demand ends a test with the first error among those that it is given.
+func demand(t *testing.T) func(...error) {
+	return func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestWhatPeopleSee(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -83,14 +95,7 @@ func TestWhatPeopleSee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do := func(errs ...error) {
-		t.Helper()
-		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	do := demand(t)
 	label := func(by string, add, remove []string) {
 		t.Helper()
 		do(w.sim.EditPull(githubsim.Edit{Repo: w.name, Number: 1, Author: by, AddLabel: add, RemoveLabel: remove}))
@@ -171,14 +176,7 @@ func TestWhatPeopleSeeOnAStack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do := func(errs ...error) {
-		t.Helper()
-		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	do := demand(t)
 	do(w.Open(1, "bob", map[string]string{"a.txt": "1"}), w.OpenOn(2, 1, "carol", map[string]string{"b.txt": "1"}), w.OpenOn(3, 2, "bob", map[string]string{"c.txt": "1"}))
 	_, err = w.sim.Comment(w.name, 2, "alice", `/signalbox stack -t "Add the signal"`)
 	do(err, w.settle())
