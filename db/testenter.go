@@ -108,6 +108,7 @@ func (e *testEntry) tests() error {
 		return err
 	}
 	var fresh []caseRow
+	var freshIDs []uuid.UUID
 	isFresh := map[uuid.UUID]bool{}
 	dropped := 0
 	for i := range e.read.Tests {
@@ -120,7 +121,7 @@ func (e *testEntry) tests() error {
 			continue
 		}
 		e.numbers[t.ID], isFresh[t.ID] = 0, true
-		fresh = append(fresh, newCase(e.upload, t, e.run.At))
+		fresh, freshIDs = append(fresh, newCase(e.upload, t, e.run.At)), append(freshIDs, t.ID)
 	}
 	if dropped > 0 {
 		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "TOO_MANY_NEW_TESTS", Count: dropped,
@@ -129,7 +130,7 @@ func (e *testEntry) tests() error {
 	if err := e.makeCases(fresh); err != nil {
 		return err
 	}
-	if err := e.look(ids); err != nil {
+	if err := e.look(freshIDs); err != nil {
 		return err
 	}
 	for i := range e.read.Tests {
@@ -158,6 +159,9 @@ func (e *testEntry) tests() error {
 
 // look finds the numbers of tests by their ids.
 func (e *testEntry) look(ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	var found []struct {
 		ID     int64     `json:"id"`
 		TestID uuid.UUID `json:"test_id"`
