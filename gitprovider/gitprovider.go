@@ -119,6 +119,10 @@ type Teller interface {
 	React(ctx context.Context, repo queue.Repo, comment int64, reaction string) error
 }
 
+// OwnCheck is the name of the App's own check run for the queue of a branch. It
+// is never waited for, even where a rule of the host requires it.
+func OwnCheck(branch string) string { return "Signalbox (" + branch + ")" }
+
 // Status is the App's own check run on a commit.
 type Status struct {
 	Commit     string

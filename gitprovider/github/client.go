@@ -313,6 +313,3 @@ func at(repo queue.Repo, parts ...any) string {
 	}
 	return b.String()
 }
-
-// ownCheck is the name of the App's check run for a queue.
-func ownCheck(branch string) string { return "Signalbox (" + branch + ")" }

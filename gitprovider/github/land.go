@@ -286,7 +286,7 @@ func (l *landing) announce(ctx context.Context, commit string) error {
 		return nil
 	}
 	return l.c.status(ctx, l.k, l.repo, gitprovider.Status{
-		Commit: commit, Name: ownCheck(l.work.Branch), Status: "completed", Conclusion: "success", Title: "Landing", Summary: "Tested; being landed.",
+		Commit: commit, Name: gitprovider.OwnCheck(l.work.Branch), Status: "completed", Conclusion: "success", Title: "Landing", Summary: "Tested; being landed.",
 	})
 }
 

@@ -225,7 +225,7 @@ func (p *preflight) drafts(context.Context) error {
 // ownCheck says that a required check of our own is no trouble.
 func (p *preflight) ownCheck(context.Context) error {
 	if p.rules.requiresUs(p.work.Branch) {
-		p.note(fmt.Sprintf("a rule requires the App's own check, %q: it is never waited for, and it is set to success when a pull request lands", ownCheck(p.work.Branch)), "")
+		p.note(fmt.Sprintf("a rule requires the App's own check, %q: it is never waited for, and it is set to success when a pull request lands", gitprovider.OwnCheck(p.work.Branch)), "")
 	}
 	return nil
 }

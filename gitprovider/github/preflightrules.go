@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"signalbox/account"
+	"signalbox/gitprovider"
 	"signalbox/queue"
 )
 
@@ -234,7 +235,7 @@ func (p *preflight) bindingChecks() []string {
 	var names []string
 	add := func(list []string) {
 		for _, n := range list {
-			if n != ownCheck(p.work.Branch) && !slices.Contains(names, n) {
+			if n != gitprovider.OwnCheck(p.work.Branch) && !slices.Contains(names, n) {
 				names = append(names, n)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"signalbox/gitprovider"
 	"signalbox/gitprovider/mirror"
 	"signalbox/queue"
 )
@@ -74,7 +75,7 @@ func (c *Client) required(ctx context.Context, k *conn, src mirror.Source, own [
 func names(list []string, target string) []queue.Required {
 	var out []queue.Required
 	for _, name := range list {
-		if q := (queue.Required{Name: name}); name != "" && name != ownCheck(target) && !slices.Contains(out, q) {
+		if q := (queue.Required{Name: name}); name != "" && name != gitprovider.OwnCheck(target) && !slices.Contains(out, q) {
 			out = append(out, q)
 		}
 	}

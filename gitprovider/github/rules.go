@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/gitprovider"
 	"signalbox/queue"
 )
 
@@ -285,7 +286,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 
 // others are the required checks that are not our own.
 func (r rules) others(branch string) []queue.Required {
-	return slices.DeleteFunc(slices.Clone(r.checks), func(q queue.Required) bool { return q.Name == ownCheck(branch) })
+	return slices.DeleteFunc(slices.Clone(r.checks), func(q queue.Required) bool { return q.Name == gitprovider.OwnCheck(branch) })
 }
 
 // requiresUs reports whether our own check is among the required ones.

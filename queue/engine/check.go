@@ -10,7 +10,7 @@ import (
 // statusOf is our status check on the entry's commit.
 func statusOf(v view) gitprovider.Status {
 	s := gitprovider.Status{
-		Commit: v.entry.BoundHead, Name: statusName(v.queue.Branch), URL: v.page(),
+		Commit: v.entry.BoundHead, Name: gitprovider.OwnCheck(v.queue.Branch), URL: v.page(),
 		Title: headline(v.entry), Summary: statusText(v),
 	}
 	switch v.entry.State {
@@ -37,19 +37,7 @@ func statusOf(v view) gitprovider.Status {
 // while the entry was not admitted yet and so followed the push.
 func overtakenStatus(v view, commit string) gitprovider.Status {
 	return gitprovider.Status{
-		Commit: commit, Name: statusName(v.queue.Branch), URL: v.page(), Status: "completed", Conclusion: "cancelled",
+		Commit: commit, Name: gitprovider.OwnCheck(v.queue.Branch), URL: v.page(), Status: "completed", Conclusion: "cancelled",
 		Title: "a newer commit is queued", Summary: "The pull request was pushed to. The queue now follows " + short(v.entry.BoundHead) + ".",
 	}
 }
-
-// landingStatus is our status check just before a landing, where a rule of
-// the host requires it to be green.
-func landingStatus(q queue.Queue, commit, page string) gitprovider.Status {
-	return gitprovider.Status{
-		Commit: commit, Name: statusName(q.Branch), URL: page, Status: "completed", Conclusion: "success",
-		Title: "landing", Summary: "The tests passed; it is being merged into " + quoted(q.Branch) + ".",
-	}
-}
-
-// statusName is the name of our status check for a queue.
-func statusName(branch string) string { return "Signalbox (" + branch + ")" }

@@ -59,10 +59,10 @@ func (e *Engine) stopRun() deed[queue.StopRun] {
 // land puts steps on the target. A repetition is safe because Land first finds
 // out what an earlier attempt did.
 //
-// Where a rule of the host requires our own status check, it is to be set to
-// success here, before Host.Land: [landingStatus] on the heads of the pull
-// requests (host landing) or on the tested commit (exact). The SyncPR that
-// follows the landing corrects it if the landing failed.
+// Where a rule of the host requires our own status check, Host.Land sets it to
+// success first, on the heads of the pull requests (host landing) or on the
+// tested commit (exact). The SyncPR that follows the landing corrects it if the
+// landing failed.
 func (e *Engine) land() deed[queue.Land] {
 	return deed[queue.Land]{
 		place: func(ctx context.Context, a queue.Land) (queue.Repo, queue.ID, error) { return e.inQueue(ctx, a.Queue) },

@@ -131,7 +131,6 @@ var texts = []struct {
 	{"status-failure", statusLine(viewOf(queue.Failed, queue.RequiredStatusFailed, "Required checks failed: test (linux), lint."))},
 	{"status-cancelled", statusLine(viewOf(queue.Cancelled, queue.PRPushedTo, "A push changed the head."))},
 	{"status-overtaken", fmt.Sprintf("%+v\n", overtakenStatus(viewOf(queue.NotReady, queue.SubmittedByUser, ""), "0011223344"))},
-	{"status-landing", fmt.Sprintf("%+v\n", landingStatus(testQueue(1, "main"), "4f00ba9c11", "https://signalbox.example.com/q/x"))},
 }
 
 // failedInTests has results of the check "test (linux)", in two uploads.
