@@ -285,7 +285,8 @@ func TestAReportPutAsideDuringTheCommitIsAdopted(t *testing.T) {
 		})
 	})
 	eventually(t, "the commit is held back", func() bool {
-		return w.count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted`, lock) == 1
+		return w.count(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = $1 AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, lock) == 1
 	})
 	w.must(w.Append(t.Context(), w.repo.ID, 0, queue.CheckReported{Commit: "c"}))
 	w.must(w.Route(t.Context(), epoch))

@@ -40,7 +40,8 @@ func (w *world) hold(d *db.DB) (release func()) {
 			_, _ = d.Receive(w.t.Context(), fmt.Sprint("first ", i), host, hostID, []queue.Fact{queue.PullRequestDoubted{PR: 1}}, nil)
 		})
 		eventually(w.t, "a writer is stuck", func() bool {
-			return w.count(`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass`) == i+1
+			return w.count(`SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'deliveries'::regclass
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == i+1
 		})
 	}
 	return func() {
