@@ -27,6 +27,13 @@ func rulesOf(ctx context.Context, q sqlx.QueryerContext, repository int64) (flak
 // their numbers. Counters are of whole hours or days, UTC: one that began
 // before the moment is left out.
 func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time) (tallies, error) {
+	all := tallies{}
+	err := eachTally(ctx, q, table, repository, numbers, from, to, func(number int64, _ time.Time, t flaky.Tally) { all.count(number, t) })
+	return all, err
+}
+
+// eachTally yields the counters that talliesOf sums up, in the order of time.
+func eachTally(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time, yield func(number int64, at time.Time, t flaky.Tally)) error {
 	chunks := map[int64]map[int64]bool{}
 	var asked []int64
 	for _, n := range numbers {
@@ -39,24 +46,24 @@ func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, reposit
 	}
 	var rows []struct {
 		Chunk  int64  `json:"chunk"`
+		At     stamp  `json:"at"`
 		Counts []byte `json:"counts"`
 	}
 	if err := sqlx.SelectContext(ctx, q, &rows, `
-		SELECT chunk, counts FROM `+table+` WHERE repository_id = $1 AND chunk = ANY($2) AND at > $3 AND at <= $4`,
+		SELECT chunk, at, counts FROM `+table+` WHERE repository_id = $1 AND chunk = ANY($2) AND at > $3 AND at <= $4 ORDER BY at`,
 		repository, pq.Array(asked), stamp(from), stamp(to)); err != nil {
-		return nil, fmt.Errorf("read %s: %w", table, err)
+		return fmt.Errorf("read %s: %w", table, err)
 	}
-	all := tallies{}
 	for _, row := range rows {
 		part := tallies{}
 		if err := part.add(row.Counts, func(n int64) bool { return chunks[row.Chunk][n] }); err != nil {
-			return nil, err
+			return err
 		}
 		for n, t := range part {
-			all.count(row.Chunk*chunkSize+n, t)
+			yield(row.Chunk*chunkSize+n, time.Time(row.At), t)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // storeJudged writes tests that were judged, and what changed.
@@ -152,18 +159,12 @@ func (db *DB) TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, 
 			}
 			*c.to = sum[row.ID]
 		}
-		var common []struct {
-			Summary string `json:"summary"`
-			Count   int64  `json:"count"`
-			Last    stamp  `json:"last"`
-		}
-		if err := tx.SelectContext(ctx, &common, `
-			SELECT min(summary) AS summary, sum(count)::bigint AS count, max(last_at) AS last FROM test_fingerprints
-			WHERE case_id = $1 AND day > $2 GROUP BY fingerprint ORDER BY 2 DESC, 3 DESC LIMIT 5`, row.ID, day(now.AddDate(0, 0, -30))); err != nil {
+		common, err := commonFailures(ctx, tx, row.ID, now, 5)
+		if err != nil {
 			return err
 		}
 		for _, c := range common {
-			d.Failures = append(d.Failures, flaky.Common{Summary: c.Summary, Count: c.Count, Last: time.Time(c.Last)})
+			d.Failures = append(d.Failures, c.Common)
 		}
 		return tx.GetContext(ctx, &d.PullRequests, `SELECT count(DISTINCT pr) FROM test_pulls WHERE case_id = $1 AND day > $2`, row.ID, day(now.AddDate(0, 0, -7)))
 	})

@@ -12,31 +12,39 @@ import (
 	"signalbox/queue"
 )
 
+// shownUpload is an upload as it is shown, without what failed.
+type shownUpload struct {
+	ID       int64                  `json:"id"`
+	Received stamp                  `json:"received_at"`
+	Entered  stamp                  `json:"entered_at"`
+	Sent     document[flaky.Sent]   `json:"sent"`
+	Kind     string                 `json:"kind"`
+	At       stamp                  `json:"at"`
+	Complete bool                   `json:"complete"`
+	Tests    int                    `json:"tests"`
+	Failed   int                    `json:"failed"`
+	Skipped  int                    `json:"skipped"`
+	Notes    document[[]flaky.Note] `json:"notes"`
+}
+
+const uploadColumns = `id, received_at, entered_at, sent, coalesce(run->>'Kind', '') AS kind, at, complete, tests, failed, skipped, notes`
+
+func (r *shownUpload) details(repo queue.RepoID) flaky.UploadDetails {
+	return flaky.UploadDetails{
+		Upload:  flaky.Upload{ID: r.ID, Repository: int64(repo), Received: time.Time(r.Received).UTC(), Sent: r.Sent.v},
+		Entered: time.Time(r.Entered), Kind: flaky.Kind(r.Kind), Complete: r.Complete, Tests: r.Tests, Failed: r.Failed, Skipped: r.Skipped, Notes: r.Notes.v,
+	}
+}
+
 // TestUpload is an upload of a repository with what came of it. ErrNotFound: the
 // repository has no such upload.
 func (db *DB) TestUpload(ctx context.Context, repo queue.RepoID, id int64) (d flaky.UploadDetails, err error) {
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
-		var row struct {
-			Received stamp                  `json:"received_at"`
-			Entered  stamp                  `json:"entered_at"`
-			Sent     document[flaky.Sent]   `json:"sent"`
-			Kind     string                 `json:"kind"`
-			At       stamp                  `json:"at"`
-			Complete bool                   `json:"complete"`
-			Tests    int                    `json:"tests"`
-			Failed   int                    `json:"failed"`
-			Skipped  int                    `json:"skipped"`
-			Notes    document[[]flaky.Note] `json:"notes"`
-		}
-		if err := tx.GetContext(ctx, &row, `
-			SELECT received_at, entered_at, sent, coalesce(run->>'Kind', '') AS kind, at, complete, tests, failed, skipped, notes
-			FROM test_uploads WHERE repository_id = $1 AND id = $2`, int64(repo), id); err != nil {
+		var row shownUpload
+		if err := tx.GetContext(ctx, &row, `SELECT `+uploadColumns+` FROM test_uploads WHERE repository_id = $1 AND id = $2`, int64(repo), id); err != nil {
 			return err
 		}
-		d = flaky.UploadDetails{
-			Upload:  flaky.Upload{ID: id, Repository: int64(repo), Received: time.Time(row.Received).UTC(), Sent: row.Sent.v},
-			Entered: time.Time(row.Entered), Kind: flaky.Kind(row.Kind), Complete: row.Complete, Tests: row.Tests, Failed: row.Failed, Skipped: row.Skipped, Notes: row.Notes.v,
-		}
+		d = row.details(repo)
 		if d.Entered.IsZero() {
 			return nil
 		}
