@@ -88,8 +88,8 @@ func crash(t *testing.T, moves int, later time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := whereabouts{API: child.url + "/v1", AdminToken: token, Org: demoOrg, Host: demoHost}
-	p := &play{sim: host, client: newClient(w, demoRepo), tell: func(string, ...any) {}}
+	w := whereabouts{API: child.url + "/v1", Org: demoOrg, Host: demoHost}
+	p := &play{sim: host, client: newClient(w, token, demoRepo), tell: func(string, ...any) {}}
 	played := make(chan error, 1)
 	go func() {
 		err := p.prepare(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})

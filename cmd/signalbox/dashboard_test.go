@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/api"
 	"signalbox/db"
 	"signalbox/gitprovider/githubsim"
 	"signalbox/web/browsertest"
@@ -32,7 +33,7 @@ type scene struct {
 	t      *testing.T
 	ctx    context.Context
 	stage  *stage
-	client *client
+	client *api.Queue
 }
 
 var sceneTitles = []string{
@@ -55,13 +56,13 @@ func newScene(t *testing.T, o stageOptions) *scene {
 			t.Error(err)
 		}
 	})
-	sc := &scene{t: t, ctx: ctx, stage: s, client: newClient(s.where, demoRepo)}
+	sc := &scene{t: t, ctx: ctx, stage: s, client: newClient(s.where, s.where.AdminToken, demoRepo)}
 	// Its CI never runs by itself: what checks say is said here.
 	sc.must(s.sim.CreateRepo(ctx, githubsim.NewRepo{
 		Owner: demoOrg, Name: demoRepo, Creator: "alice", Checks: demoChecks, RequiredChecks: demoChecks, CI: githubsim.CI{Branches: []string{"never"}},
 	}))
 	sc.must(persist(ctx, func() error {
-		return sc.client.call(ctx, "createQueue", map[string]any{
+		return sc.client.Call(ctx, "createQueue", map[string]any{
 			"mergeMethod": "merge_commit", "concurrency": 3, "bisectionConcurrency": 2, "batch": true, "batchingMinSize": 2, "batchingMaxWaitTimeMinutes": 60,
 			"createPrsForTestingBranches": false, // they would take numbers
 		}, nil)
@@ -82,10 +83,10 @@ func (sc *scene) play() {
 	for n := 1; n <= 10; n++ {
 		sc.open(n, false)
 	}
-	sc.await(10, func(e entry) bool { return e.Readiness.Mergeability == "mergeable" })
+	sc.await(10, func(e api.PullRequest) bool { return e.Readiness.Mergeability == "mergeable" })
 	sc.set("running")
 	sc.checks(sc.tested(1, 2), "success", "success")
-	sc.await(2, func(e entry) bool { return e.State == "merged" })
+	sc.await(2, func(e api.PullRequest) bool { return e.State == "merged" })
 	sc.checks(sc.tested(3, 4), "failure", "success")
 	sc.checks(sc.tested(3), "success", "success")
 	sc.checks(sc.tested(4), "pending", "success")
@@ -99,8 +100,8 @@ func (sc *scene) play() {
 	}
 	_, err := sc.stage.sim.Comment(sc.repo(), 16, "bob", "/cancel")
 	sc.must(err)
-	sc.reaches(16, func(e entry) bool { return e.State == "cancelled" })
-	sc.reaches(11, func(e entry) bool { return e.State == "pending" })
+	sc.reaches(16, func(e api.PullRequest) bool { return e.State == "cancelled" })
+	sc.reaches(11, func(e api.PullRequest) bool { return e.State == "pending" })
 	sc.past()
 }
 
@@ -108,7 +109,7 @@ func (sc *scene) repo() string { return demoOrg + "/" + demoRepo }
 
 func (sc *scene) set(state string) {
 	sc.t.Helper()
-	sc.must(persist(sc.ctx, func() error { return sc.client.call(sc.ctx, "updateQueue", map[string]any{"state": state}, nil) }))
+	sc.must(persist(sc.ctx, func() error { return sc.client.Call(sc.ctx, "updateQueue", map[string]any{"state": state}, nil) }))
 }
 
 // open opens and submits a pull request.
@@ -124,14 +125,14 @@ func (sc *scene) open(number int, draft bool, flags ...string) {
 	}
 	_, err = sc.stage.sim.Comment(sc.repo(), number, author, strings.Join(append([]string{"/merge"}, flags...), " "))
 	sc.must(err)
-	sc.reaches(number, func(entry) bool { return true })
+	sc.reaches(number, func(api.PullRequest) bool { return true })
 }
 
 // reaches waits until something holds of a pull request.
-func (sc *scene) reaches(number int, holds func(entry) bool) {
+func (sc *scene) reaches(number int, holds func(api.PullRequest) bool) {
 	sc.t.Helper()
 	sc.must(persist(sc.ctx, func() error {
-		e, err := sc.client.pull(sc.ctx, "getSubmittedPullRequest", number)
+		e, err := sc.client.Pull(sc.ctx, "getSubmittedPullRequest", number)
 		if err == nil && !holds(e) {
 			err = errNotYet
 		}
@@ -140,7 +141,7 @@ func (sc *scene) reaches(number int, holds func(entry) bool) {
 }
 
 // await waits until something holds of the first pull requests.
-func (sc *scene) await(last int, holds func(entry) bool) {
+func (sc *scene) await(last int, holds func(api.PullRequest) bool) {
 	sc.t.Helper()
 	for n := 1; n <= last; n++ {
 		sc.reaches(n, holds)
@@ -159,7 +160,7 @@ func (sc *scene) tested(numbers ...int64) (commit string) {
 			}
 			Runs []struct{ ID, TestBranchSha, Status string }
 		}
-		if err := sc.client.call(sc.ctx, "getQueueGraph", nil, &graph); err != nil {
+		if err := sc.client.Call(sc.ctx, "getQueueGraph", nil, &graph); err != nil {
 			return err
 		}
 		for _, g := range graph.Groups {
@@ -214,7 +215,7 @@ func (sc *scene) page(rest string) string {
 func (sc *scene) runOf(number int) string {
 	sc.t.Helper()
 	var details struct{ Timeline []struct{ TestRunID *string } }
-	sc.must(sc.client.call(sc.ctx, "explainPullRequest", map[string]any{"pr": map[string]int{"number": number}}, &details))
+	sc.must(sc.client.Call(sc.ctx, "explainPullRequest", map[string]any{"pr": map[string]int{"number": number}}, &details))
 	for _, m := range slices.Backward(details.Timeline) {
 		if m.TestRunID != nil {
 			return sc.page("/run/" + url.PathEscape(*m.TestRunID))
@@ -288,7 +289,7 @@ func TestAPageIsFollowedAndUsedInABrowser(t *testing.T) {
 	tab.Click("button.danger") // and agrees to the question
 	tab.Sees("It was taken out of the queue.")
 	tab.Sees("Submit again")
-	sc.reaches(3, func(e entry) bool { return e.State == "cancelled" })
+	sc.reaches(3, func(e api.PullRequest) bool { return e.State == "cancelled" })
 	tab.Click("button.main")
 	tab.Sees("It is queued.")
 	if problems := tab.Problems(); len(problems) > 0 {

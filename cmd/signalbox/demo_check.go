@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"signalbox/api"
 	"signalbox/db"
 	"signalbox/gitprovider/githubsim"
 	"signalbox/queue"
@@ -15,7 +16,7 @@ import (
 // with what the database says was tested.
 type auditor struct {
 	sim    *githubsim.Server
-	client *client // names the queue
+	client *api.Queue // names the queue
 	db     *db.DB
 }
 
@@ -31,16 +32,16 @@ type findings struct {
 // broken.
 func (c *auditor) check(ctx context.Context) (findings, error) {
 	found := findings{landed: map[int64]int{}, sha: map[int64]string{}}
-	repo := c.client.owner + "/" + c.client.name
-	log, err := c.sim.Log(ctx, repo, c.client.branch)
+	repo := c.client.Owner + "/" + c.client.Name
+	log, err := c.sim.Log(ctx, repo, c.client.Branch)
 	if err != nil {
 		return found, fmt.Errorf("read the history of main: %w", err)
 	}
-	org, err := c.db.CreateOrganization(ctx, c.client.owner)
+	org, err := c.db.CreateOrganization(ctx, c.client.Owner)
 	if err != nil {
 		return found, err
 	}
-	q, err := c.db.FindQueue(ctx, org.ID, c.client.host, c.client.owner, c.client.name, c.client.branch)
+	q, err := c.db.FindQueue(ctx, org.ID, c.client.Host, c.client.Owner, c.client.Name, c.client.Branch)
 	if err != nil {
 		return found, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/api"
 	"signalbox/flaky"
 )
 
@@ -27,14 +28,15 @@ const demoDays = 13
 // client and through the API as any CI does.
 type demoTests struct {
 	folder string
-	client *client
+	client *api.Queue
 	url    string
+	token  string
 	runs   int
 }
 
 // newDemoTests sends reports about the repository of a client.
-func newDemoTests(s *stage, c *client) *demoTests {
-	return &demoTests{folder: s.folder, client: c, url: s.where.Dashboard}
+func newDemoTests(s *stage, c *api.Queue) *demoTests {
+	return &demoTests{folder: s.folder, client: c, url: s.where.Dashboard, token: s.where.AdminToken}
 }
 
 // demoRun is one run of the tests on main.
@@ -48,7 +50,7 @@ type demoRun struct {
 // some days to the end; another one does so in the first days and then never
 // again.
 func (d *demoTests) history(ctx context.Context, now time.Time) error {
-	err := d.client.about(ctx, "flaky-tests/set-automatic-quarantine", map[string]any{"automatic": true}, nil)
+	err := d.client.About(ctx, "flaky-tests/set-automatic-quarantine", map[string]any{"automatic": true}, nil)
 	if err != nil {
 		return err
 	}
@@ -78,8 +80,8 @@ func (d *demoTests) send(ctx context.Context, run demoRun) outcome {
 	// A check that no queue of the demo requires: a failed one would wait two
 	// minutes for the reports of its own jobs, and those here are of others.
 	u := uploadCommand{
-		Reports: []string{path}, URL: d.url, Token: d.client.token, ExitCode: &code, Check: "nightly", Repo: d.client.host + "/" + d.client.owner + "/" + d.client.name,
-		Sha: fmt.Sprintf("%x", sha1.Sum([]byte(path))), Branch: d.client.branch, Job: fmt.Sprintf("tests/%d", d.runs), Timeout: 30 * time.Second,
+		Reports: []string{path}, URL: d.url, Token: d.token, ExitCode: &code, Check: "nightly", Repo: d.client.Host + "/" + d.client.Owner + "/" + d.client.Name,
+		Sha: fmt.Sprintf("%x", sha1.Sum([]byte(path))), Branch: d.client.Branch, Job: fmt.Sprintf("tests/%d", d.runs), Timeout: 30 * time.Second,
 	}
 	return u.outcome(ctx, func(string) string { return "" })
 }
@@ -116,9 +118,9 @@ type testState struct {
 
 // state asks for a test of the demo.
 func (d *demoTests) state(ctx context.Context, name string) (testState, error) {
-	id := flaky.Test{Org: d.client.owner, Repo: d.client.host + "/" + d.client.owner + "/" + d.client.name, File: "shop_test.go", Classname: "Shop", Parent: "shop", Name: name}.ID()
+	id := flaky.Test{Org: d.client.Owner, Repo: d.client.Host + "/" + d.client.Owner + "/" + d.client.Name, File: "shop_test.go", Classname: "Shop", Parent: "shop", Name: name}.ID()
 	var s testState
-	err := d.client.about(ctx, "flaky-tests/get-test-details", map[string]any{"test_id": id.String()}, &s)
+	err := d.client.About(ctx, "flaky-tests/get-test-details", map[string]any{"test_id": id.String()}, &s)
 	return s, err
 }
 

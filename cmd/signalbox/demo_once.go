@@ -18,7 +18,7 @@ const onceLimit = 100 * time.Second
 func (d *demoCommand) once(ctx context.Context, c console, s *stage, tell *narrator) error {
 	ctx, cancel := context.WithTimeout(ctx, onceLimit)
 	defer cancel()
-	p := &play{sim: s.sim, client: newClient(s.where, demoRepo), tell: tell.say}
+	p := &play{sim: s.sim, client: newClient(s.where, s.where.AdminToken, demoRepo), tell: tell.say}
 	tell.say("Dashboard %s   GitHub %s/%s", s.where.Dashboard, s.where.GitHub, p.repo())
 	err := p.prepare(ctx, githubsim.CI{MinSeconds: 1, MaxSeconds: 2})
 	tests := newDemoTests(s, p.client)

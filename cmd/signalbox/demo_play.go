@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"signalbox/api"
 	"signalbox/gitprovider/githubsim"
 )
 
@@ -53,29 +54,29 @@ const (
 // play is ten pull requests on one queue.
 type play struct {
 	sim    *githubsim.Server
-	client *client
+	client *api.Queue
 	tell   func(format string, args ...any)
-	begun  [len10]time.Time // when each was submitted
-	ended  [len10]entry     // how each ended
+	begun  [len10]time.Time       // when each was submitted
+	ended  [len10]api.PullRequest // how each ended
 }
 
 const len10 = 10
 
 // repo is the repository's full name.
-func (p *play) repo() string { return p.client.owner + "/" + p.client.name }
+func (p *play) repo() string { return p.client.Repo() }
 
 // prepare makes the repository and the queue.
 func (p *play) prepare(ctx context.Context, ci githubsim.CI) error {
 	if err := p.sim.CreateRepo(ctx, githubsim.NewRepo{
-		Owner: p.client.owner, Name: p.client.name, Creator: "alice", Checks: demoChecks, RequiredChecks: demoChecks, CI: ci,
+		Owner: p.client.Owner, Name: p.client.Name, Creator: "alice", Checks: demoChecks, RequiredChecks: demoChecks, CI: ci,
 		Files: filesOf(map[string]string{"greeting.txt": "Hello!\n"}),
 	}); err != nil {
 		return err
 	}
 	err := persist(ctx, func() error {
-		return p.client.call(ctx, "createQueue", map[string]any{"mergeMethod": "merge_commit", "concurrency": 4}, nil)
+		return p.client.Call(ctx, "createQueue", map[string]any{"mergeMethod": "merge_commit", "concurrency": 4}, nil)
 	})
-	var known *apiError
+	var known *api.Error
 	if errors.As(err, &known) && known.Status == http.StatusConflict {
 		return nil // an earlier attempt made it, and its answer got lost
 	}
@@ -100,7 +101,7 @@ func (p *play) perform(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.await(ctx, func(e entry) bool { return e.Readiness.Mergeability == "mergeable" }); err != nil {
+	if err := p.await(ctx, func(e api.PullRequest) bool { return e.Readiness.Mergeability == "mergeable" }); err != nil {
 		return fmt.Errorf("wait until all are mergeable: %w", err)
 	}
 	p.tell("All ten can be merged as far as GitHub knows. The queue is set running.")
@@ -110,14 +111,14 @@ func (p *play) perform(ctx context.Context) error {
 	if err := p.interfere(ctx); err != nil {
 		return err
 	}
-	if err := p.await(ctx, entry.final); err != nil {
+	if err := p.await(ctx, api.PullRequest.Final); err != nil {
 		return fmt.Errorf("wait until all have ended: %w", err)
 	}
 	return nil
 }
 
 func (p *play) set(ctx context.Context, state string) error {
-	return persist(ctx, func() error { return p.client.call(ctx, "updateQueue", map[string]any{"state": state}, nil) })
+	return persist(ctx, func() error { return p.client.Call(ctx, "updateQueue", map[string]any{"state": state}, nil) })
 }
 
 func (p *play) open(ctx context.Context, number int, part part) error {
@@ -142,7 +143,7 @@ func (p *play) submit(ctx context.Context, number int) error {
 	if number == byAPI {
 		p.tell("a script submits #%d through the API", number)
 		return persist(ctx, func() error {
-			_, err := p.client.pull(ctx, "submitPullRequest", number)
+			_, err := p.client.Pull(ctx, "submitPullRequest", number)
 			return err
 		})
 	}
@@ -151,7 +152,7 @@ func (p *play) submit(ctx context.Context, number int) error {
 	}
 	p.tell("%s comments /merge on #%d", author, number)
 	return persist(ctx, func() error {
-		_, err := p.client.pull(ctx, "getSubmittedPullRequest", number)
+		_, err := p.client.Pull(ctx, "getSubmittedPullRequest", number)
 		return err
 	})
 }
@@ -178,10 +179,10 @@ func branchOf(number int) string {
 }
 
 // await polls until a condition holds of every part.
-func (p *play) await(ctx context.Context, holds func(entry) bool) error {
+func (p *play) await(ctx context.Context, holds func(api.PullRequest) bool) error {
 	for i := range tenParts {
 		err := persist(ctx, func() error {
-			e, err := p.client.pull(ctx, "getSubmittedPullRequest", i+1)
+			e, err := p.client.Pull(ctx, "getSubmittedPullRequest", i+1)
 			p.ended[i] = e
 			if err == nil && !holds(e) {
 				err = errNotYet
@@ -214,7 +215,7 @@ var errNotYet = errors.New("not yet")
 func persist(ctx context.Context, try func() error) error {
 	for {
 		err := try()
-		var known *apiError
+		var known *api.Error
 		if err == nil || errors.As(err, &known) && known.Status < 500 && !slices.Contains([]int{http.StatusNotFound, http.StatusTooManyRequests}, known.Status) {
 			return err
 		}

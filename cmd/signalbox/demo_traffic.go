@@ -29,7 +29,7 @@ var works = []struct{ title, path string }{
 
 // traffic goes on until ctx ends.
 func (d *demoCommand) traffic(ctx context.Context, s *stage, tell *narrator) error {
-	p := &play{sim: s.sim, client: newClient(s.where, demoRepo), tell: tell.say}
+	p := &play{sim: s.sim, client: newClient(s.where, s.where.AdminToken, demoRepo), tell: tell.say}
 	if err := p.prepare(ctx, githubsim.CI{
 		MinSeconds: d.CIMin.Seconds(), MaxSeconds: d.CIMax.Seconds(), FlakeRate: d.FlakeRate, Seed: d.Seed,
 	}); err != nil {

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/api"
 	"signalbox/db"
 	"signalbox/gitprovider/githubsim"
 )
@@ -83,7 +84,7 @@ type drain struct {
 	b      *testing.B
 	ctx    context.Context
 	stage  *stage
-	client *client
+	client *api.Queue
 	store  *db.DB
 }
 
@@ -102,7 +103,7 @@ func newDrain(b *testing.B, queue map[string]any) *drain {
 			b.Error(err)
 		}
 	})
-	d.client = newClient(d.stage.where, "app")
+	d.client = newClient(d.stage.where, d.stage.where.AdminToken, "app")
 	d.store, err = db.Open(ctx, db.Config{DSN: d.stage.where.Database, MaxOpen: 40})
 	d.must(err)
 	b.Cleanup(func() { d.store.Close() })
@@ -111,7 +112,7 @@ func newDrain(b *testing.B, queue map[string]any) *drain {
 		Files: filesOf(map[string]string{"README.md": "hello\n"}),
 	}))
 	queue["mergeMethod"] = "merge_commit"
-	d.must(persist(ctx, func() error { return d.client.call(ctx, "createQueue", queue, nil) }))
+	d.must(persist(ctx, func() error { return d.client.Call(ctx, "createQueue", queue, nil) }))
 	return d
 }
 
@@ -123,7 +124,7 @@ func (d *drain) must(err error) {
 }
 
 func (d *drain) set(state string) {
-	d.must(d.client.call(d.ctx, "updateQueue", map[string]any{"state": state}, nil))
+	d.must(d.client.Call(d.ctx, "updateQueue", map[string]any{"state": state}, nil))
 }
 
 func (d *drain) open(from, to int) {
@@ -144,7 +145,7 @@ func (d *drain) submit(from, to int) {
 	for range 8 {
 		wg.Go(func() {
 			for n := int(next.Add(1)); n <= to; n = int(next.Add(1)) {
-				if err := persist(d.ctx, func() error { _, err := d.client.pull(d.ctx, "submitPullRequest", n); return err }); err != nil {
+				if err := persist(d.ctx, func() error { _, err := d.client.Pull(d.ctx, "submitPullRequest", n); return err }); err != nil {
 					d.b.Error(err)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/api"
 	"signalbox/db/dbtest"
 	"signalbox/gitprovider/githubsim"
 )
@@ -227,23 +228,22 @@ func drive(t *testing.T, w whereabouts) {
 			t.Fatalf("%s: %d %s", path, resp.StatusCode, text)
 		}
 	}
-	admin := newClient(w, "web")
-	submitter := newClient(w, "web")
-	submitter.token = w.Token
+	admin := newClient(w, w.AdminToken, "web")
+	submitter := newClient(w, w.Token, "web")
 	post("/_control/repos", `{"owner":"acme","name":"web","checks":["ci"],"requiredChecks":["ci"],"ci":{"minSeconds":0.1}}`)
-	if err := submitter.call(ctx, "createQueue", nil, nil); err == nil || !strings.Contains(err.Error(), "403") {
+	if err := submitter.Call(ctx, "createQueue", nil, nil); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("a token with the scope submit creates a queue: %v", err)
 	}
-	if err := admin.call(ctx, "createQueue", nil, nil); err != nil {
+	if err := admin.Call(ctx, "createQueue", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	post("/_control/pulls", `{"repo":"acme/web","title":"One","author":"zoe","files":{"a.txt":"1"}}`)
-	if _, err := submitter.pull(ctx, "submitPullRequest", 1); err != nil {
+	if _, err := submitter.Pull(ctx, "submitPullRequest", 1); err != nil {
 		t.Fatal(err)
 	}
-	var e entry
+	var e api.PullRequest
 	err := persist(ctx, func() (err error) {
-		if e, err = submitter.pull(ctx, "getSubmittedPullRequest", 1); err == nil && !e.final() {
+		if e, err = submitter.Pull(ctx, "getSubmittedPullRequest", 1); err == nil && !e.Final() {
 			err = errNotYet
 		}
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/lib/pq"
 
 	"signalbox/account"
+	"signalbox/api"
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/gitprovider/githubsim"
@@ -315,14 +316,16 @@ func (w *town) Green(number int64) error {
 
 // Targets uploads the impacted targets of a pull request's head commit.
 func (w *town) Targets(number int64, names []string) error {
-	return w.api().call(w.ctx, "setImpactedTargets", map[string]any{
+	return w.api().Call(w.ctx, "setImpactedTargets", map[string]any{
 		"pr": map[string]any{"number": number, "sha": w.heads[number]}, "impactedTargets": names,
 	}, nil)
 }
 
 // api calls the API about the town's queue.
-func (w *town) api() *client {
-	return &client{api: "http://" + w.service.main.address() + "/v1", token: w.token, host: demoHost, owner: "acme", name: "app", branch: w.queue.Branch, http: http.DefaultClient}
+func (w *town) api() *api.Queue {
+	q := newClient(whereabouts{API: "http://" + w.service.main.address() + "/v1", Org: "acme", Host: demoHost}, w.token, "app")
+	q.Branch = w.queue.Branch
+	return q
 }
 
 // MergeByHand presses the host's button.
@@ -438,11 +441,11 @@ func (w *town) Change(c queue.Change) error {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- w.api().call(w.ctx, "updateQueue", body, nil) }() // it waits for the decision
+	go func() { done <- w.api().Call(w.ctx, "updateQueue", body, nil) }() // it waits for the decision
 	for {
 		select {
 		case err := <-done:
-			var refused *apiError
+			var refused *api.Error
 			if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 				return nil // what became of it is in the story
 			}

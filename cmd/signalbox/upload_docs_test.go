@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"maps"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,9 +142,8 @@ func TestUploadToTheWholeService(t *testing.T) {
 		}
 	}
 	send("1", 3, "the repository has automatic quarantine switched off")
-	c := &client{api: base + "/v1", token: w.token, host: demoHost, owner: "acme", name: "app", http: http.DefaultClient}
 	id := flaky.Test{Org: "acme", Repo: demoHost + "/acme/app", Parent: "pay", Classname: "Card", Name: "charge"}.ID()
-	if err := c.about(ctx, "flaky-tests/set-quarantine", map[string]any{"test_id": id.String(), "setting": "ALWAYS_QUARANTINE", "owner": "alice", "reason": "the bank is slow",
+	if err := w.api().About(ctx, "flaky-tests/set-quarantine", map[string]any{"test_id": id.String(), "setting": "ALWAYS_QUARANTINE", "owner": "alice", "reason": "the bank is slow",
 		"expires_at": w.clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)}, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
-	"signalbox/account"
+	"signalbox/api"
 	"signalbox/flaky"
 )
 
@@ -44,24 +39,20 @@ type keptFailure struct {
 
 // How long to wait between two questions, at first and at most.
 const (
-	firstWait = 100 * time.Millisecond
-	mostWait  = 5 * time.Second
+	firstQuestion = 100 * time.Millisecond
+	lastQuestion  = 5 * time.Second
 )
-
-// maxAnswer bounds what is read of an answer, in bytes.
-const maxAnswer = 64 << 20
 
 // send uploads and waits until the service has read the reports. An error says
 // in a sentence why nothing is known.
 func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) (*keptReport, error) {
-	s := remote{token: u.Token}
-	base, err := url.Parse(strings.TrimRight(strings.TrimSpace(u.URL), "/"))
+	c, err := api.New(api.Config{URL: u.URL, Token: u.Token, UserAgent: userAgent(), Patience: u.Timeout, Timeout: u.Timeout})
 	var lacks []error
 	for _, need := range []struct {
 		ok   bool
 		text string
 	}{
-		{err == nil && (base.Scheme == "https" || base.Scheme == "http") && base.Host != "", "the address of Signalbox: set SIGNALBOX_URL or --url, such as https://signalbox.example.com"},
+		{err == nil, "the address of Signalbox: set SIGNALBOX_URL or --url, such as https://signalbox.example.com"},
 		{u.Token != "", "a token: set SIGNALBOX_TOKEN (CI keeps secrets from pull requests of forks)"},
 		{sent.Owner != "" && sent.Name != "", "the repository: give --repo host/owner/name"},
 		{sent.Commit != "", "the commit: give --sha"},
@@ -74,19 +65,18 @@ func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) 
 	if len(lacks) > 0 {
 		return nil, fmt.Errorf("this is missing: %w", errors.Join(lacks...))
 	}
-	s.base = base
 	ctx, cancel := context.WithTimeout(ctx, u.Timeout)
 	defer cancel()
 	var kept struct {
 		ID string `json:"id"`
 	}
-	if err := s.post(ctx, "test-results", factsQuery(sent), sent.ContentType, body, &kept); err != nil {
+	if err := c.Send(ctx, "test-results", factsQuery(sent), sent.ContentType, body, &kept); err != nil {
 		return nil, err
 	}
 	if kept.ID == "" {
-		return nil, errors.New("what answers is not Signalbox: it names no upload")
+		return nil, &api.Stranger{Host: c.Server(), Err: errors.New("it names no upload")}
 	}
-	return s.readBy(ctx, sent, kept.ID)
+	return readBy(ctx, &api.Queue{Client: c, Host: sent.Host, Owner: sent.Owner, Name: sent.Name}, kept.ID)
 }
 
 // factsQuery is what is said of an upload as the query of its address.
@@ -121,30 +111,18 @@ func yes(b bool) string {
 	return ""
 }
 
-// remote is Signalbox, somewhere.
-type remote struct {
-	base  *url.URL
-	token string
-}
-
 // readBy waits until the service has read an upload.
-func (s remote) readBy(ctx context.Context, sent flaky.Sent, id string) (*keptReport, error) {
-	question, err := json.Marshal(map[string]any{
-		"repo": map[string]string{"host": sent.Host, "owner": sent.Owner, "name": sent.Name}, "org_url_slug": account.Slug(sent.Owner), "upload_id": id,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for wait := firstWait; ; wait = min(2*wait, mostWait) {
+func readBy(ctx context.Context, q *api.Queue, id string) (*keptReport, error) {
+	for wait := firstQuestion; ; wait = min(2*wait, lastQuestion) {
 		var answer struct {
 			Upload *keptReport `json:"upload"`
 		}
-		if err := s.post(ctx, "flaky-tests/get-upload", nil, "application/json", question, &answer); err != nil {
+		if err := q.About(ctx, "flaky-tests/get-upload", map[string]any{"upload_id": id}, &answer); err != nil {
 			return nil, err
 		}
 		switch kept := answer.Upload; {
 		case kept == nil || kept.ID != id || kept.Status != "READ" && kept.Status != "WAITING":
-			return nil, errors.New("what answers is not Signalbox: it does not know the upload that it took")
+			return nil, &api.Stranger{Host: q.Server(), Err: errors.New("it does not know the upload that it took")}
 		case kept.Status == "READ":
 			return kept, nil
 		}
@@ -153,69 +131,6 @@ func (s remote) readBy(ctx context.Context, sent flaky.Sent, id string) (*keptRe
 		}
 	}
 }
-
-// post calls an endpoint until it answers or time is up: what was sent once
-// already counts once. What is no answer of Signalbox is an error.
-func (s remote) post(ctx context.Context, endpoint string, query url.Values, contentType string, body []byte, answer any) error {
-	address := s.base.JoinPath("v1", endpoint)
-	address.RawQuery = query.Encode()
-	for wait := firstWait; ; wait = min(2*wait, mostWait) {
-		again, err := s.try(ctx, address.String(), contentType, body, answer)
-		if err == nil || again < 0 {
-			return err
-		}
-		if pause(ctx, max(wait, again)) != nil {
-			return err
-		}
-	}
-}
-
-// never is that trying again would not help.
-const never = time.Duration(-1)
-
-// try calls once. With an error comes how long to wait before the next time.
-func (s remote) try(ctx context.Context, address, contentType string, body []byte, answer any) (time.Duration, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return never, err
-	}
-	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("x-api-token", s.token)
-	req.Header.Set("User-Agent", "signalbox/"+programVersion())
-	resp, err := uploadClient.Do(req)
-	if err != nil {
-		var failed *url.Error // its text has the whole address
-		if errors.As(err, &failed) {
-			err = failed.Err
-		}
-		return 0, fmt.Errorf("%s cannot be reached: %w", s.base.Host, err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return 0, fmt.Errorf("%s broke off its answer: %w", s.base.Host, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		var failed struct{ Error apiError }
-		if json.Unmarshal(text, &failed) != nil || failed.Error.Message == "" {
-			failed.Error.Message = "no message"
-		}
-		again := never
-		if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
-			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-			again = time.Duration(min(max(seconds, 0), 600)) * time.Second
-		}
-		return again, fmt.Errorf("%s answered %s: %s", s.base.Host, resp.Status, failed.Error.Message)
-	}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return never, fmt.Errorf("what answers at %s is not Signalbox: %w", s.base.Host, err)
-	}
-	return 0, nil
-}
-
-// uploadClient does not follow redirects: the body and the token are for one
-// address alone.
-var uploadClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // pause waits, and fails if time would be up before that.
 func pause(ctx context.Context, wait time.Duration) error {

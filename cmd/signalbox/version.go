@@ -45,3 +45,6 @@ func printJSON(c console, v any) error {
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(v)
 }
+
+// userAgent is how this program names itself to servers.
+func userAgent() string { return "signalbox/" + programVersion() }
