@@ -181,6 +181,7 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 		func() error { return saveRuns(ctx, tx, done.id, p.Runs) },
 		func() error { return saveEntries(ctx, tx, done.id, p.Entries) },
 		func() error { return saveMoves(ctx, tx, done.id, p.Moves) },
+		func() error { return saveReceipts(ctx, tx, done.id, p.Receipts) },
 		func() error { return saveAnswers(ctx, tx, done.answers) },
 		func() error { return forget(ctx, tx, done.id, done.facts) },
 		func() error { return db.jobs.insert(ctx, tx, p.Actions) },

@@ -30,12 +30,13 @@ type decision struct {
 	before *Snapshot // as read; never changed
 	now    time.Time
 
-	moves   []Move
-	actions []Action
-	builds  []BuildRun // collected into one BuildRuns
-	gone    []GroupID
-	answers map[int64]Answer
-	wake    time.Time
+	moves    []Move
+	receipts []Receipt
+	actions  []Action
+	builds   []BuildRun // collected into one BuildRuns
+	gone     []GroupID
+	answers  map[int64]Answer
+	wake     time.Time
 
 	known // what has been looked up already
 }
@@ -169,7 +170,7 @@ func (d *decision) plan() Plan {
 			DraftPRs: s.Queue.CreatePRsForTestingBranches, RequiredStatuses: s.Queue.RequiredStatuses,
 		})
 	}
-	p := Plan{Queue: s.Queue, Line: s.Line, Parts: s.Parts, Gone: d.gone, Moves: d.moves, Answers: d.answers, Wake: d.wake}
+	p := Plan{Queue: s.Queue, Line: s.Line, Parts: s.Parts, Gone: d.gone, Moves: d.moves, Receipts: d.receipts, Answers: d.answers, Wake: d.wake}
 	for _, e := range changed(s.Entries, d.before.Entries, (*Entry).same) {
 		d.countChange(e)
 		p.Entries = append(p.Entries, *e)

@@ -180,8 +180,10 @@ func (d *decision) landed() bool {
 		return true
 	}
 	q.Landing = nil
+	on := l.Land.Expect
 	for _, step := range f.Landed {
-		d.merged(step, f)
+		d.merged(l, step, on)
+		on = step.Commit
 	}
 	d.explainTarget(f)
 	d.stopped(l, f)
@@ -203,8 +205,8 @@ func (d *decision) goneSince(l *Landing, f LandingEnded) time.Time {
 	}
 }
 
-// merged records one step that is on the target.
-func (d *decision) merged(step LandedStep, f LandingEnded) {
+// merged records one step of a landing that is on the target, on the commit on.
+func (d *decision) merged(l *Landing, step LandedStep, on string) {
 	q := &d.s.Queue
 	e := d.s.Entries[step.Entry]
 	if e == nil || e.State != TestsPassed && !d.isDirect(e) || e.Submission != step.Submission {
@@ -215,6 +217,7 @@ func (d *decision) merged(step LandedStep, f LandingEnded) {
 	})
 	d.known.landed = nil
 	e.LandedCommit = step.Commit
+	d.receipt(l, step, e.VerifiedBy, on)
 	why := MergedByQueue
 	if d.isDirect(e) {
 		why = DirectMerge

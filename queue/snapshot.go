@@ -127,9 +127,11 @@ type Plan struct {
 	Groups  []Group
 	Runs    []Run
 	// Gone are groups that no longer exist.
-	Gone    []GroupID
-	Moves   []Move
-	Actions []Action
+	Gone  []GroupID
+	Moves []Move
+	// Receipts are of what was found to have landed.
+	Receipts []Receipt
+	Actions  []Action
 	// Answers go to the senders of wishes, by Received.ID.
 	Answers map[int64]Answer
 	// Wake is the earliest moment at which time alone would change a

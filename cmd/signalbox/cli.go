@@ -30,6 +30,7 @@ type commands struct {
 	} `cmd:"" help:"API tokens."`
 	Upload  uploadCommand  `cmd:"" help:"In CI: send test reports to Signalbox, and pass if everything that failed is quarantined."`
 	Version versionCommand `cmd:"" help:"Print the version."`
+	Verify  verifyCommand  `cmd:"" name:"verify-history" help:"Compare everything that landed with what was tested, from the database and the Git history. Fails when a landing is not proven."`
 }
 
 // exited carries the exit code that kong asks for after --help.

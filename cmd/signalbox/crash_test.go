@@ -16,6 +16,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
+	"signalbox/gitprovider/github"
 	"signalbox/gitprovider/githubsim"
 )
 
@@ -63,19 +64,23 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 			dice := rand.New(rand.NewPCG(uint64(seed), 6))
 			// Spread over the play, not all at its beginning.
 			moves := seed*5 + dice.IntN(5)
-			crash(t, moves, time.Duration(dice.IntN(400))*time.Millisecond)
+			d, sim, git := crash(t, moves, time.Duration(dice.IntN(400))*time.Millisecond)
+			if seed == 0 {
+				verifyHistory(t, d, sim, git)
+			}
 		})
 	}
 }
 
 // crash plays once and kills the server so many moves and so long after the
-// beginning.
-func crash(t *testing.T, moves int, later time.Duration) {
+// beginning. It returns the database, the host, and where the host keeps
+// repositories.
+func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *githubsim.Server, git string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	dsn := dbtest.DSN(t)
+	dsn, git = dbtest.DSN(t), t.TempDir()
 	store := dbtest.Open(t, dsn)
-	host, err := githubsim.Start(ctx, githubsim.Config{DataDir: t.TempDir()}, "127.0.0.1:0")
+	host, err := githubsim.Start(context.WithoutCancel(ctx), githubsim.Config{DataDir: git}, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,17 +115,33 @@ func crash(t *testing.T, moves int, later time.Duration) {
 	if err := <-played; err != nil {
 		t.Fatalf("%v\n%s", err, child.tail())
 	}
-	found, err := (&auditor{sim: host, client: p.client, db: store}).check(ctx)
+	found, err := (&auditor{sim: host, host: asApp(t, host, dsn), client: p.client, db: store}).check(ctx)
 	if err != nil {
 		t.Error(err)
 	}
 	if err := p.verdicts(); err != nil {
 		t.Errorf("%v\n%s", err, child.tail())
 	}
-	if found.commits != 5 || found.tested != 5 {
-		t.Errorf("%d commits landed and %d were tested, want 5", found.commits, found.tested)
+	if found.Commits != 5 || len(found.Landings) != 5 {
+		t.Errorf("%d commits landed and %d have receipts, want 5", found.Commits, len(found.Landings))
 	}
 	child.end(t)
+	return dsn, host, git
+}
+
+// asApp reads a simulated GitHub as the App does, with mirrors of its own.
+func asApp(t *testing.T, s *githubsim.Server, dsn string) *github.Client {
+	t.Helper()
+	cfg, err := settingsFor(s, dsn, t.TempDir(), "secret").check(discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := github.New(hostConfig(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	return host
 }
 
 // awaitMoves waits until so many moves have been saved.

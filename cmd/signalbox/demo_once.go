@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/gitprovider/github"
 	"signalbox/gitprovider/githubsim"
 )
 
@@ -36,27 +37,33 @@ func (d *demoCommand) once(ctx context.Context, c console, s *stage, tell *narra
 	if err != nil {
 		return err
 	}
-	found, broken := (&auditor{sim: s.sim, client: p.client, db: store}).check(ctx)
+	host, err := github.New(hostConfig(s.cfg))
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	defer host.Close()
+	found, broken := (&auditor{sim: s.sim, host: host, client: p.client, db: store}).check(ctx)
 	if err := errors.Join(p.table(c, found), store.Close()); err != nil {
 		return err
 	}
+	found.print(c.out, false)
 	told, unproven := tests.check(ctx)
 	if err := errors.Join(p.verdicts(), broken, unproven); err != nil {
 		return fmt.Errorf("promises were broken: %w", err)
 	}
-	_, err = fmt.Fprintf(c.out, "\n%d commits landed on main. Each of them passes CI, each has exactly the tree that was tested, and no pull request landed twice.\n%s\n", found.commits, told)
+	_, err = fmt.Fprintf(c.out, "\n%d commits landed on main. Each of them passes CI, each has exactly the tree that was tested, and no pull request landed twice.\n%s\n", found.Commits, told)
 	return err
 }
 
 // table prints how every pull request ended.
-func (p *play) table(c console, found findings) error {
+func (p *play) table(c console, found verified) error {
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "\nPR\tAUTHOR\tENDED\tWHY\tLANDED AS\tTIME\n")
 	for i, part := range tenParts {
 		e := p.ended[i]
 		sha := "-"
-		if s := found.sha[int64(i+1)]; s != "" {
-			sha = s[:12]
+		if at := found.landed[int64(i+1)]; len(at) > 0 {
+			sha = found.Landings[at[0]].Commit[:12]
 		}
 		fmt.Fprintf(t, "#%d\t%s\t%s\t%s\t%s\t%.1fs\n", i+1, part.author, e.State, e.Reason.Code, sha, e.ChangedAt.Sub(p.begun[i]).Seconds())
 	}

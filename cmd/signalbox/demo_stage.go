@@ -43,6 +43,7 @@ type stage struct {
 	postgres *pgserver.Server
 	sim      *githubsim.Server
 	where    whereabouts
+	cfg      config             // of the server
 	stop     context.CancelFunc // ends the server
 	ended    chan error         // yields what the server returned
 	done     bool
@@ -88,6 +89,7 @@ func setStage(ctx context.Context, o stageOptions) (_ *stage, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.cfg = cfg
 	if err := s.startServer(ctx, cfg, o.moved); err != nil {
 		return nil, err
 	}

@@ -122,3 +122,50 @@ func (m *Mirrors) File(ctx context.Context, src Source, commit string, most int,
 	}
 	return name, body, tooLong, nil
 }
+
+// Line lists the first parents of a branch of the host, oldest first, from a
+// commit on, that one included. Without that commit, or when it is not among
+// them, all are listed. ok is false when the branch does not exist.
+func (m *Mirrors) Line(ctx context.Context, src Source, branch, from string) (line []Commit, ok bool, err error) {
+	err = m.with(ctx, src, func(c *clone) error {
+		line, ok = nil, false
+		got, err := c.fetch(ctx, wanted{branches: []string{branch}})
+		if err != nil {
+			return err
+		}
+		head := got.branches[branch]
+		if head == "" {
+			return nil
+		}
+		ok = true
+		line, err = c.pages(ctx, head, from)
+		slices.Reverse(line)
+		return err
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("read the history of %s of %s: %w", branch, src.Repo, err)
+	}
+	return line, ok, nil
+}
+
+// pageOfLine is how many commits are read at once: git's answer is bounded.
+const pageOfLine = 5000
+
+// pages lists first parents, newest first, down to a commit.
+func (c *clone) pages(ctx context.Context, head, from string) ([]Commit, error) {
+	var line []Commit
+	for {
+		page, err := c.commits(ctx, "--first-parent", fmt.Sprintf("--max-count=%d", pageOfLine), "--end-of-options", head)
+		if err != nil {
+			return nil, err
+		}
+		if at := slices.IndexFunc(page, func(k Commit) bool { return k.ID == from }); at >= 0 {
+			return append(line, page[:at+1]...), nil
+		}
+		line = append(line, page...)
+		if len(page) < pageOfLine || len(page[len(page)-1].Parents) == 0 {
+			return line, nil
+		}
+		head = page[len(page)-1].Parents[0]
+	}
+}

@@ -90,6 +90,7 @@ func play(t *rapid.T, s queue.Settings, requests []request) *World {
 	}
 	p.must(t, w.Advance(time.Hour))
 	p.must(t, Ended(w))
+	p.must(t, Proven(w))
 	return w
 }
 

@@ -383,4 +383,5 @@ func (p *people) calm(t *rapid.T) {
 		}
 	}
 	p.must(t, Ended(w))
+	p.must(t, Proven(w))
 }

@@ -17,6 +17,8 @@ type World struct {
 	Now time.Time
 	// Moves are all timeline rows so far.
 	Moves []queue.Move
+	// Receipts are of all that landed so far.
+	Receipts []queue.Receipt
 	// Checks are the names that CI reports, in order.
 	Checks []string
 	// Auto has CI judge each test branch by itself after CITime; otherwise
@@ -166,6 +168,7 @@ func (w *World) save(p queue.Plan) {
 	}
 	maps.Copy(w.answers, p.Answers)
 	w.Moves = append(w.Moves, p.Moves...)
+	w.Receipts = append(w.Receipts, p.Receipts...)
 	w.actions = append(w.actions, p.Actions...)
 }
 
