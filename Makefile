@@ -18,7 +18,7 @@ test: ## everything, with a Postgres of its own
 stories: ## every story of the queue on the whole service; make test plays one of each kind
 	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents|TestManySub|TestAnHour' -all
 
-faults: ## the whole table of faults on the host, ten minutes; make test plays three rows of it
+faults: ## the whole table of faults on the host, eleven minutes; make test plays three rows of it
 	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run TestFaults -all
 
 race: ## everything once more, with the race detector

@@ -56,6 +56,7 @@ type DB struct {
 	sets    setCache
 	inbound inbound
 	wishing wishing
+	turns   turns
 	tokens  *together[[32]byte, tokenRow]
 	queues  *together[queueName, queue.Queue]
 	listing *together[queue.ID, []queue.Entry]
@@ -83,7 +84,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(),
+		signals: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](),
 	}

@@ -62,7 +62,7 @@ func (p *Presence) Renew(ctx context.Context) error {
 		if _, err := p.conn.ExecContext(ctx, `SELECT 1`); err == nil {
 			return nil
 		}
-		p.conn.Close()
+		discard(p.conn)
 		p.conn = nil
 	}
 	return fail("show that this program is alive", p.lock(ctx))
@@ -78,7 +78,7 @@ func (p *Presence) Leave() {
 	defer cancel()
 	_, err := p.conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1, hashtext($2))`, presenceClass, p.name)
 	if err != nil {
-		_ = p.conn.Raw(func(any) error { return sql.ErrConnDone }) // the pool throws it away
+		discard(p.conn)
 	}
 	p.conn.Close()
 	p.conn = nil

@@ -40,6 +40,8 @@ var doings = []struct {
 	{name: "tell of a failure", method: "POST", path: "/repos/acme/app/issues/*/comments", at: "failure"},
 	{name: "make a check", method: "POST", path: "/repos/acme/app/check-runs"},
 	{name: "change a check", method: "PATCH", path: "/repos/acme/app/check-runs/"},
+	{name: "label", method: "POST", path: "/repos/acme/app/issues/*/labels"},
+	{name: "take a label", method: "DELETE", path: "/repos/acme/app/issues/*/labels/*"},
 	{name: "react", method: "POST", path: "/repos/acme/app/issues/comments/*/reactions"},
 	{name: "read a pull request", method: "GET", path: "/repos/acme/app/pulls/"},
 	{name: "get a token", method: "POST", path: "/app/installations/*/access_tokens"},
@@ -111,6 +113,7 @@ func playWithFault(t *testing.T, throughHost bool, p *planned) (string, error) {
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.RequiredStatuses, settings.CreatePRsForTestingBranches = []string{"ci"}, true
+	settings.StateLabelsEnabled = true
 	settings.Concurrency, settings.MergeMethod, settings.ChosenLandingMode = 2, queue.MergeCommit, queue.LandExact
 	if throughHost {
 		settings.ChosenLandingMode = queue.LandHost

@@ -237,18 +237,26 @@ func (e *Engine) carryOut(ctx context.Context, repo queue.Repo, q question, a an
 			return err
 		}
 	}
+	if err := e.respond(ctx, repo, q, a); err != nil {
+		return err
+	}
+	return e.untick(ctx, repo, q)
+}
+
+// respond writes what is to be seen of an answer.
+func (e *Engine) respond(ctx context.Context, repo queue.Repo, q question, a answer) error {
 	if q.Comment != 0 {
 		if err := e.told(q, "reaction", e.host.React(ctx, repo, q.Comment, a.reaction)); err != nil {
 			return err
 		}
 	}
-	if a.reply != "" {
-		marker := fmt.Sprintf("<!-- signalbox:reply:%s -->", a.key)
-		if err := e.told(q, "reply", e.host.Notice(ctx, repo, q.PR, marker, marker+"\n"+a.reply+"\n")); err != nil {
-			return err
-		}
+	if a.reply == "" {
+		return nil
 	}
-	return e.untick(ctx, repo, q)
+	return e.inTurn(ctx, repo, q.PR, func(ctx context.Context, t turn) error {
+		marker := fmt.Sprintf("<!-- signalbox:reply:%s -->", a.key)
+		return e.told(q, "reply", e.host.Notice(ctx, t.repo, t.pr, marker, marker+"\n"+a.reply+"\n"))
+	})
 }
 
 // told lets only what may work later be an error: a comment that was deleted

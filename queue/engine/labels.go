@@ -26,7 +26,7 @@ var stateLabels = map[queue.EntryState]string{
 // its state, if state labels are on, and no other of them; and, if a label
 // queues, not that one once a submission has ended, so that it can be given
 // again. Labels that are as they should be cost nothing but a look.
-func (e *Engine) label(ctx context.Context, v view) error {
+func (e *Engine) label(ctx context.Context, t turn, v view) error {
 	var want, drop []string
 	if v.queue.StateLabelsEnabled {
 		if name := stateLabels[v.entry.State]; name != "" {
@@ -45,7 +45,7 @@ func (e *Engine) label(ctx context.Context, v view) error {
 	if len(want)+len(drop) == 0 {
 		return nil
 	}
-	return e.host.Labels(ctx, v.queue.Repo, v.entry.Number, want, drop)
+	return e.host.Labels(ctx, t.repo, t.pr, want, drop)
 }
 
 // meant finds out what a label that somebody gave or took away asks for:

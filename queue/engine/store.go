@@ -47,6 +47,11 @@ type Store interface {
 	QueueFor(ctx context.Context, repo queue.RepoID, branch string) (queue.ID, error)
 	// QueuesWith lists the queues where a pull request has an active entry.
 	QueuesWith(ctx context.Context, repo queue.RepoID, pr int64) ([]queue.ID, error)
+	// InTurn calls do while nobody else is in InTurn for the same pull
+	// request, in this process or in another on this store, and returns what
+	// do does. It waits for its turn as long as ctx lasts. A process that dies
+	// gives its turns back; do's context ends when a turn is lost.
+	InTurn(ctx context.Context, repo queue.RepoID, pr int64, do func(context.Context) error) error
 	// Comment and SetComment remember the id of the sticky comment on a pull
 	// request; 0 = not known.
 	Comment(ctx context.Context, repo queue.RepoID, pr int64) (int64, error)

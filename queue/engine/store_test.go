@@ -22,8 +22,9 @@ type memory struct {
 	jobs       []queue.Action
 	ears       []chan struct{}
 	comments   map[int64]int64
-	unfinished map[int64]string // checks, by pull request
-	facts      int64            // ids given to facts
+	unfinished map[int64]string        // checks, by pull request
+	facts      int64                   // ids given to facts
+	turns      map[int64]chan struct{} // by pull request; closed when given back
 
 	deaf      bool             // wake-ups get lost
 	listens   int              // calls of Wakeups
@@ -42,7 +43,7 @@ type held struct {
 func newMemory(queues ...queue.Queue) *memory {
 	m := &memory{
 		repos: map[queue.RepoID]queue.Repo{}, queues: map[queue.ID]*held{},
-		comments: map[int64]int64{}, unfinished: map[int64]string{}, broken: map[string]error{},
+		comments: map[int64]int64{}, unfinished: map[int64]string{}, turns: map[int64]chan struct{}{}, broken: map[string]error{},
 	}
 	for _, q := range queues {
 		m.repos[q.Repo.ID] = q.Repo
@@ -268,6 +269,37 @@ func (m *memory) QueuesWith(_ context.Context, repo queue.RepoID, pr int64) ([]q
 		}
 	}
 	return ids, nil
+}
+
+func (m *memory) InTurn(ctx context.Context, _ queue.RepoID, pr int64, do func(context.Context) error) error {
+	mine := make(chan struct{})
+	for {
+		m.mu.Lock()
+		if err := m.fails("InTurn"); err != nil {
+			m.mu.Unlock()
+			return err
+		}
+		before, taken := m.turns[pr]
+		if !taken {
+			m.turns[pr] = mine
+		}
+		m.mu.Unlock()
+		if !taken {
+			break
+		}
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.turns, pr)
+		close(mine)
+	}()
+	return do(ctx)
 }
 
 func (m *memory) Comment(_ context.Context, _ queue.RepoID, pr int64) (int64, error) {

@@ -15,9 +15,8 @@ const mostRenders = 4
 
 // syncPR makes what people see on a pull request tell what is true now. It
 // does not matter which change asked for it: what is told is always read just
-// before. After telling it reads again and, if something changed, tells again;
-// so of two that tell at the same time the last one to write is also the last
-// one to look.
+// before, and only one at a time tells. After telling it reads again and, if
+// something changed, tells again.
 func (e *Engine) syncPR() deed[queue.SyncPR] {
 	return deed[queue.SyncPR]{
 		place: func(ctx context.Context, a queue.SyncPR) (queue.Repo, queue.ID, error) {
@@ -37,43 +36,86 @@ func (e *Engine) syncPR() deed[queue.SyncPR] {
 	}
 }
 
+// turn is the proof that nobody else tells people anything on a pull request
+// meanwhile, in this process or another: what is told there is first looked
+// for and then written, and two that look at once both find nothing. Whatever
+// writes on a pull request takes one. It ends with the function it is given to.
+type turn struct {
+	repo queue.Repo
+	pr   int64
+}
+
+// inTurn waits for the turn on a pull request and has it for as long as do
+// lasts. Do not wait for another turn in it.
+func (e *Engine) inTurn(ctx context.Context, repo queue.Repo, pr int64, do func(context.Context, turn) error) error {
+	return e.store.InTurn(ctx, repo.ID, pr, func(ctx context.Context) error { return do(ctx, turn{repo, pr}) })
+}
+
 // tellPR tells how a pull request stands in a queue, as often as that changes
 // meanwhile.
 func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr int64) error {
 	var told string
 	for range mostRenders {
-		s, err := e.store.ReadPRs(ctx, id, pr)
-		if errors.Is(err, queue.ErrNotFound) {
-			return nil // the queue was deleted
+		v, err := e.tellOnce(ctx, repo, id, pr, told)
+		if err != nil || v == nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("read queue %d: %w", id, err)
-		}
-		entry := s.ByPR(pr)
-		if entry == nil {
-			return nil
-		}
-		s.Queue.Repo = repo // its present name
-		v := e.look(s, entry)
+		e.remember(*v)
 		state := v.state()
 		if state == told {
-			e.remember(v)
 			return nil
 		}
 		told = state
-		if err := e.show(ctx, v); err != nil {
-			return err
-		}
-		e.remember(v)
 		now, err := e.store.Version(ctx, id, pr)
 		if err != nil {
 			return fmt.Errorf("see whether pull request %d has changed while being told: %w", pr, err)
 		}
-		if now == entry.Version {
+		if now == v.entry.Version {
 			return nil
 		}
 	}
 	return fmt.Errorf("tell how pull request %d stands: it changed %d times while being told", pr, mostRenders)
+}
+
+// tellOnce tells how a pull request stands now, unless that is what was told
+// already, and returns what it saw; nil: there is nothing to tell. Then, each
+// in its own turn, it tells the pull requests of the stack.
+func (e *Engine) tellOnce(ctx context.Context, repo queue.Repo, id queue.ID, pr int64, told string) (v *view, err error) {
+	var later []error
+	err = e.inTurn(ctx, repo, pr, func(ctx context.Context, t turn) (err error) {
+		if v, err = e.see(ctx, t, id); err != nil || v == nil || v.state() == told {
+			return err
+		}
+		later = e.show(ctx, t, *v)
+		return nil
+	})
+	if err != nil || v == nil || v.state() == told || !v.queue.CommentsEnabled {
+		return v, errors.Join(append(later, err)...)
+	}
+	for _, l := range v.entry.Stack {
+		err := e.inTurn(ctx, repo, l.Number, func(ctx context.Context, t turn) error { return e.sticky(ctx, t, layerText(*v, l)) })
+		later = append(later, e.notLater(*v, "comment", err)...)
+	}
+	return v, errors.Join(later...)
+}
+
+// see is how a pull request stands in a queue; nil when it does not, or there
+// is no such queue any more.
+func (e *Engine) see(ctx context.Context, t turn, id queue.ID) (*view, error) {
+	s, err := e.store.ReadPRs(ctx, id, t.pr)
+	if errors.Is(err, queue.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read queue %d: %w", id, err)
+	}
+	entry := s.ByPR(t.pr)
+	if entry == nil {
+		return nil, nil
+	}
+	s.Queue.Repo = t.repo // its present name
+	v := e.look(s, entry)
+	return &v, nil
 }
 
 // state is everything that a telling depends on: two views with one state need
@@ -88,34 +130,34 @@ func (v view) state() string {
 }
 
 // show writes what is enabled: the notice first, because it is what the author
-// waits for. What the host refuses is logged and does not keep the rest from
-// being written; what may work later is returned.
-func (e *Engine) show(ctx context.Context, v view) error {
-	var later []error
-	try := func(what string, err error) {
-		switch {
-		case err == nil:
-		case gitprovider.KindOf(err) == gitprovider.Transient:
-			later = append(later, fmt.Errorf("%s: %w", what, err))
-		default:
-			e.log.Warn("the host refused to have something told", "queue", v.queue.ID, "pr", v.entry.Number, "what", what, "error", err)
-		}
-	}
-	repo, pr := v.queue.Repo, v.entry.Number
+// waits for. It returns what may work later.
+func (e *Engine) show(ctx context.Context, t turn, v view) (later []error) {
+	try := func(what string, err error) { later = append(later, e.notLater(v, what, err)...) }
 	if v.queue.CommentsEnabled && !v.entry.Active() && ended(v.entry).calls {
-		try("notice", e.host.Notice(ctx, repo, pr, endedMarker(v.entry), noticeText(v)))
+		try("notice", e.host.Notice(ctx, t.repo, t.pr, endedMarker(v.entry), noticeText(v)))
 	}
 	if v.queue.StatusCheckEnabled {
-		try("status", e.check(ctx, v, try))
+		try("status", e.check(ctx, t, v, try))
 	}
 	if v.queue.CommentsEnabled {
-		try("comment", e.comment(ctx, v))
-		for _, l := range v.entry.Stack {
-			try("comment", e.sticky(ctx, v.queue.Repo, l.Number, layerText(v, l)))
-		}
+		try("comment", e.comment(ctx, t, v))
 	}
-	try("labels", e.label(ctx, v))
-	return errors.Join(later...)
+	try("labels", e.label(ctx, t, v))
+	return later
+}
+
+// notLater logs what the host refuses, which does not keep the rest from being
+// written; what may work later it returns.
+func (e *Engine) notLater(v view, what string, err error) []error {
+	switch {
+	case err == nil:
+		return nil
+	case gitprovider.KindOf(err) == gitprovider.Transient:
+		return []error{fmt.Errorf("%s: %w", what, err)}
+	default:
+		e.log.Warn("the host refused to have something told", "queue", v.queue.ID, "pr", v.entry.Number, "what", what, "error", err)
+		return nil
+	}
 }
 
 // check writes our status check on the commit of an entry. When the entry has
@@ -123,14 +165,13 @@ func (e *Engine) show(ctx context.Context, v view) error {
 // or it would wait there for ever. Which commit carries an unfinished check is
 // stored before it gets one and forgotten after it is completed, so that
 // whoever tells next knows it, after a restart and in another copy too.
-func (e *Engine) check(ctx context.Context, v view, try func(what string, err error)) error {
-	repo, pr := v.queue.Repo, v.entry.Number
-	old, err := e.store.UnfinishedCheck(ctx, v.queue.ID, pr)
+func (e *Engine) check(ctx context.Context, t turn, v view, try func(what string, err error)) error {
+	old, err := e.store.UnfinishedCheck(ctx, v.queue.ID, t.pr)
 	if err != nil {
 		return fmt.Errorf("see which commit has an unfinished check: %w", err)
 	}
 	if old != "" && old != v.entry.BoundHead {
-		err := e.host.Status(ctx, repo, overtakenStatus(v, old))
+		err := e.host.Status(ctx, t.repo, overtakenStatus(v, old))
 		if err != nil && gitprovider.KindOf(err) == gitprovider.Transient {
 			return err // it is not forgotten
 		}
@@ -144,7 +185,7 @@ func (e *Engine) check(ctx context.Context, v view, try func(what string, err er
 		if old == unfinished {
 			return nil
 		}
-		if err := e.store.SetUnfinishedCheck(ctx, v.queue.ID, pr, unfinished); err != nil {
+		if err := e.store.SetUnfinishedCheck(ctx, v.queue.ID, t.pr, unfinished); err != nil {
 			return fmt.Errorf("remember which commit has an unfinished check: %w", err)
 		}
 		return nil
@@ -154,7 +195,7 @@ func (e *Engine) check(ctx context.Context, v view, try func(what string, err er
 			return err
 		}
 	}
-	if err := e.host.Status(ctx, repo, statusOf(v)); err != nil {
+	if err := e.host.Status(ctx, t.repo, statusOf(v)); err != nil {
 		return err
 	}
 	return set()
@@ -162,12 +203,11 @@ func (e *Engine) check(ctx context.Context, v view, try func(what string, err er
 
 // comment writes the sticky comment. A pull request has one of them: when it
 // has moved to another queue, the one where it ended leaves it to the other.
-func (e *Engine) comment(ctx context.Context, v view) error {
-	repo, pr := v.queue.Repo, v.entry.Number
+func (e *Engine) comment(ctx context.Context, t turn, v view) error {
 	if !v.entry.Active() || v.entry.Base != v.queue.Branch {
-		others, err := e.store.QueuesWith(ctx, repo.ID, pr)
+		others, err := e.store.QueuesWith(ctx, t.repo.ID, t.pr)
 		if err != nil {
-			return fmt.Errorf("find the queues of pull request %d: %w", pr, err)
+			return fmt.Errorf("find the queues of pull request %d: %w", t.pr, err)
 		}
 		for _, other := range others {
 			if other != v.queue.ID {
@@ -175,21 +215,21 @@ func (e *Engine) comment(ctx context.Context, v view) error {
 			}
 		}
 	}
-	return e.sticky(ctx, repo, pr, stickyText(v))
+	return e.sticky(ctx, t, stickyText(v))
 }
 
 // sticky makes the one sticky comment of a pull request read so.
-func (e *Engine) sticky(ctx context.Context, repo queue.Repo, pr int64, text string) error {
-	known, err := e.store.Comment(ctx, repo.ID, pr)
+func (e *Engine) sticky(ctx context.Context, t turn, text string) error {
+	known, err := e.store.Comment(ctx, t.repo.ID, t.pr)
 	if err != nil {
 		return fmt.Errorf("read the comment's id: %w", err)
 	}
-	id, err := e.host.Comment(ctx, repo, pr, known, stickyMarker, text)
+	id, err := e.host.Comment(ctx, t.repo, t.pr, known, stickyMarker, text)
 	if err != nil {
 		return err
 	}
 	if id != known {
-		if err := e.store.SetComment(ctx, repo.ID, pr, id); err != nil {
+		if err := e.store.SetComment(ctx, t.repo.ID, t.pr, id); err != nil {
 			return fmt.Errorf("remember the comment's id: %w", err)
 		}
 	}

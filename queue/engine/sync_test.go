@@ -151,6 +151,15 @@ func TestTheStatusCheckOnAnOldCommitIsNotForgotten(t *testing.T) {
 	}
 }
 
+// Our word that it landed may come before the host's that it is merged.
+func TestNothingThatLandedIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	v := viewOf(queue.Merged, queue.MergedByQueue, "")
+	if text := stickyText(v); strings.Contains(text, Checkbox) {
+		t.Errorf("the box is shown though it landed:\n%s", text)
+	}
+}
+
 func TestWhatChangesWhileItIsToldIsToldToo(t *testing.T) {
 	t.Parallel()
 	s := staged(t)

@@ -36,7 +36,7 @@ func stickyText(v view) string {
 	line("**Signalbox: %s** · %s", headline(v.entry), link("queue of "+quoted(v.queue.Branch), v.links.Queue(v.queue.Repo, v.queue.Branch)))
 	line("")
 	line("%s", statusText(v))
-	if v.queue.CommandsEnabled && !v.entry.Active() && v.entry.Open && !v.entry.Merged && !v.entry.Stacked() {
+	if v.queue.CommandsEnabled && offered(v.entry) {
 		line("")
 		line("- [ ] %s Queue this pull request again", Checkbox)
 	}
@@ -49,6 +49,13 @@ func stickyText(v view) string {
 		line("</details>")
 	}
 	return b.String()
+}
+
+// offered reports whether the box that queues a pull request again is shown:
+// it left the queue, and was open when it did. The host's word that it is
+// merged may come after ours, so ours decides.
+func offered(e queue.Entry) bool {
+	return e.State.Final() && e.State != queue.Merged && e.Open && !e.Merged && !e.Stacked()
 }
 
 // layerText is the sticky comment on a pull request that is in the stack of

@@ -34,6 +34,7 @@ type world struct {
 	calls    map[string]int
 	faults   map[string]fault
 	during   func(method string) // runs inside a call, to change the world meanwhile
+	pause    func()              // runs between a look at what is there and a write
 }
 
 type fault struct {
@@ -156,6 +157,9 @@ func (w *world) Labels(_ context.Context, _ queue.Repo, number int64, want, drop
 	after, err := w.begin("Labels")
 	if err != nil {
 		return err
+	}
+	if w.pause != nil {
+		w.pause() // what it has now may be otherwise when it is written
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,18 +308,30 @@ func (w *world) Comment(_ context.Context, _ queue.Repo, number int64, _ int64, 
 	if err != nil {
 		return 0, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i, c := range w.comments {
-		if c.pr == number && strings.Contains(c.body, marker) {
-			w.comments[i].body = body
-			return c.id, after
-		}
+	if i := w.marked(number, marker); i >= 0 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.comments[i].body = body
+		return w.comments[i].id, after
 	}
 	return w.write(number, body), after
 }
 
+// marked looks for a comment that carries a marker; -1 = none. Like the host's
+// own answer, what it says may be old when it is read.
+func (w *world) marked(number int64, marker string) int {
+	w.mu.Lock()
+	i := slices.IndexFunc(w.comments, func(c comment) bool { return c.pr == number && strings.Contains(c.body, marker) })
+	w.mu.Unlock()
+	if w.pause != nil {
+		w.pause()
+	}
+	return i
+}
+
 func (w *world) write(number int64, body string) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	id := int64(len(w.comments) + 9001)
 	w.comments = append(w.comments, comment{id, number, body})
 	return id
@@ -326,14 +342,9 @@ func (w *world) Notice(_ context.Context, _ queue.Repo, number int64, marker, bo
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.comments {
-		if c.pr == number && strings.Contains(c.body, marker) {
-			return after
-		}
+	if w.marked(number, marker) < 0 {
+		w.write(number, body)
 	}
-	w.write(number, body)
 	return after
 }
 
