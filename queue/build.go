@@ -128,7 +128,9 @@ func (d *decision) start(g *Group) {
 	base := Base{Commit: q.Target.Commit, Tree: q.Target.Tree, Epoch: q.Target.Epoch, Seq: q.LandedSeq()}
 	prefix := d.steps(ahead...)
 	if len(ahead) > 0 {
-		if r := d.s.run(ahead[len(ahead)-1]); r != nil && r.State != Building {
+		// One that is built in this same decision is built first, by the same job:
+		// its steps are taken as they will be, so that one commit serves all.
+		if r := d.s.run(ahead[len(ahead)-1]); r != nil && (r.State != Building || d.asked(r)) {
 			if rest, current := d.unlanded(r); current && sameSteps(rest, prefix) && d.missesNothing(r) {
 				base, prefix = r.baseOf(rest, q.LandedSeq()), rest
 			}

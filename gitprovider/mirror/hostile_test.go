@@ -290,7 +290,7 @@ func TestAHelperThatOutlivesGitIsEnded(t *testing.T) {
 func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	git, _, dir := wrapGit(t, `case " $* " in *" cat-file "*) yes & echo $! >"$dir/helper"; wait;; esac`)
+	git, _, dir := wrapGit(t, `case " $* " in *" cat-file "*) (sh -c 'echo $$ >"$0/new" && mv "$0/new" "$0/helper" && exec yes' "$dir") & wait;; esac`)
 	w.m = w.mirror(Config{Git: git})
 	_, _, long, err := w.m.File(soon(t), w.src, w.at("refs/heads/main"), 1000, "base.txt")
 	if !long || err != nil {
