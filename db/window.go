@@ -226,9 +226,14 @@ func readEntries(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names) e
 	var rows []entryRow
 	if err := tx.SelectContext(ctx, &rows, `
 		WITH named AS MATERIALIZED (
-			SELECT id, conflicts_with FROM entries
-			WHERE queue_id = $1 AND (id = ANY($2::uuid[]) OR pr = ANY($3))
-			UNION -- one index each, and none read from end to end
+			-- One by one through an index that can only find one: whatever Postgres
+			-- believes of the table, it does not read the queue from end to end.
+			SELECT e.id, e.conflicts_with FROM unnest($2::uuid[]) AS n (id) CROSS JOIN LATERAL (
+				SELECT id, conflicts_with FROM entries WHERE queue_id = $1 AND id = n.id OFFSET 0) e
+			UNION
+			SELECT e.id, e.conflicts_with FROM unnest($3::bigint[]) AS n (pr) CROSS JOIN LATERAL (
+				SELECT id, conflicts_with FROM entries WHERE queue_id = $1 AND pr = n.pr OFFSET 0) e
+			UNION
 			SELECT id, conflicts_with FROM entries
 			WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled') AND head = ANY($4)
 			UNION
@@ -241,11 +246,12 @@ func readEntries(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names) e
 			SELECT id, conflicts_with FROM entries
 			WHERE $5 AND queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')
 		)
-		SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id = ANY(ARRAY( -- with IN, Postgres may read all
+		SELECT e.* FROM (
 			SELECT id FROM named
 			UNION SELECT conflicts_with FROM named WHERE conflicts_with IS NOT NULL
 			UNION SELECT e.id FROM entries e JOIN named ON named.id = e.conflicts_with
-				WHERE e.state NOT IN ('merged', 'failed', 'cancelled')))`,
+				WHERE e.state NOT IN ('merged', 'failed', 'cancelled')) n
+		CROSS JOIN LATERAL (SELECT `+entryColumns+` FROM entries WHERE queue_id = $1 AND id = n.id OFFSET 0) e`,
 		int64(s.Queue.ID), uuidsOf(n.entries), pq.Array(n.prs), pq.Array(n.commits), n.everybody); err != nil {
 		return fmt.Errorf("read entries: %w", err)
 	}
