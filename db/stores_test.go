@@ -17,6 +17,7 @@ var (
 	_ engine.Store     = (*db.DB)(nil)
 	_ engine.Postponer = (*db.DB)(nil)
 	_ rest.Store       = (*db.DB)(nil)
+	_ rest.TestStore   = (*db.DB)(nil)
 	_ webhook.Store    = (*db.DB)(nil)
 	_ web.Store        = (*db.DB)(nil)
 )

@@ -54,6 +54,19 @@ func (db *DB) SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID
 	return q, fail(fmt.Sprintf("set the quarantine of test %s", id), err)
 }
 
+// LinkTicket notes where somebody keeps track of a test's repair: what its
+// tracker calls the ticket, and the address, which may be unknown ("").
+// ErrNotFound: the repository has no such test.
+func (db *DB) LinkTicket(ctx context.Context, repo queue.RepoID, id uuid.UUID, ticket, link string) error {
+	var found []int64
+	err := db.sql.SelectContext(ctx, &found, `
+		UPDATE test_cases SET ticket = $3, ticket_link = $4 WHERE repository_id = $1 AND test_id = $2 RETURNING id`, int64(repo), id, clean(ticket), clean(link))
+	if err == nil && len(found) == 0 {
+		err = queue.ErrNotFound
+	}
+	return fail(fmt.Sprintf("link a ticket to test %s", id), err)
+}
+
 // mostShown bounds the evidence and the changes that are shown of a test: the
 // newest.
 const mostShown = 200

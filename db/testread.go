@@ -101,9 +101,10 @@ type shownRow struct {
 	caseRow
 	Codeowners pq.StringArray `json:"codeowners"`
 	Ticket     string         `json:"ticket"`
+	TicketLink string         `json:"ticket_link"`
 }
 
-const shownColumns = `id, test_id, name, parent, file, classname, variant, codeowners, ticket, status, status_at, status_code, status_reason,
+const shownColumns = `id, test_id, name, parent, file, classname, variant, codeowners, ticket, ticket_link, status, status_at, status_code, status_reason,
 	suspected, score, setting, owner, reason, actor, expires_at, quarantined_at`
 
 func (r *shownRow) test() flaky.TestCase {
@@ -111,31 +112,66 @@ func (r *shownRow) test() flaky.TestCase {
 		Test:   flaky.Test{File: r.File, Classname: r.Classname, Parent: r.Parent, Name: r.Name, Variant: r.Variant},
 		Number: r.ID, ID: r.TestID, Codeowners: r.Codeowners, Status: flaky.Status(r.Status), StatusAt: time.Time(r.StatusAt).UTC(),
 		StatusCode: flaky.ReasonCode(r.StatusCode), StatusReason: r.StatusReason, Suspected: r.Suspected, Score: r.Score,
-		Override: r.override(), Ticket: r.Ticket, QuarantinedAt: time.Time(r.QuarantinedAt),
+		Override: r.override(), TicketID: r.Ticket, Ticket: r.TicketLink, QuarantinedAt: time.Time(r.QuarantinedAt),
 	}
 }
 
-// QuarantinedTests is a page of the quarantined tests of a repository, those
-// that were quarantined last first: take of them from the offset on, and how
-// many there are.
-func (db *DB) QuarantinedTests(ctx context.Context, repo queue.RepoID, offset, take int) (tests []flaky.TestCase, total int, err error) {
+// TestPage is a part of the tests of a repository that are selected: take of
+// them from the offset on, and how many there are. Those come first whose state
+// changed last; of quarantined tests, those that were quarantined last.
+func (db *DB) TestPage(ctx context.Context, repo queue.RepoID, s flaky.Selection, offset, take int, now time.Time) (tests []flaky.TestCase, total int, err error) {
+	where, args := shows[s.Show], []any{int64(repo)}
+	if !s.FailedTo.IsZero() {
+		where += ` AND id IN (
+			SELECT f.case_id FROM test_uploads u JOIN test_failures f ON f.upload_id = u.id AND f.day = (u.at AT TIME ZONE 'UTC')::date
+			WHERE u.repository_id = $1 AND u.failed > 0 AND u.at >= $2 AND u.at < $3 AND NOT (u.run->>'Infrastructure')::boolean AND f.day BETWEEN $4 AND $5)`
+		args = append(args, stamp(s.FailedFrom), stamp(s.FailedTo), day(s.FailedFrom), day(s.FailedTo))
+	}
+	order := `status_at DESC, id DESC`
+	if s.Show == flaky.ShowQuarantined {
+		order = `quarantined_at DESC, id DESC`
+	}
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		tests = []flaky.TestCase{}
-		if err := tx.GetContext(ctx, &total, `SELECT count(*) FROM test_cases WHERE repository_id = $1 AND quarantined_at IS NOT NULL`, int64(repo)); err != nil {
+		if err := tx.GetContext(ctx, &total, `SELECT count(*) FROM test_cases WHERE repository_id = $1 AND `+where, args...); err != nil {
 			return err
 		}
 		var rows []shownRow
-		if err := tx.SelectContext(ctx, &rows, `
-			SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND quarantined_at IS NOT NULL
-			ORDER BY quarantined_at DESC, id DESC OFFSET $2 LIMIT $3`, int64(repo), offset, take); err != nil {
+		page := fmt.Sprintf(` ORDER BY %s OFFSET $%d LIMIT $%d`, order, len(args)+1, len(args)+2)
+		if err := tx.SelectContext(ctx, &rows, `SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND `+where+page, append(args, offset, take)...); err != nil {
 			return err
 		}
+		numbers := make([]int64, len(rows))
+		for i := range rows {
+			numbers[i] = rows[i].ID
+		}
+		hit, err := pullsHit(ctx, tx, numbers, now)
 		for i := range rows {
 			tests = append(tests, rows[i].test())
+			tests[i].PullRequests = hit[rows[i].ID]
 		}
-		return nil
+		return err
 	})
-	return tests, total, fail("list quarantined tests", err)
+	return tests, total, fail("list tests", err)
+}
+
+// pullsHit counts the pull requests on which tests failed in 7 days, by the
+// tests' numbers.
+func pullsHit(ctx context.Context, q sqlx.QueryerContext, numbers []int64, now time.Time) (map[int64]int, error) {
+	var rows []struct {
+		CaseID int64 `json:"case_id"`
+		N      int   `json:"n"`
+	}
+	if err := sqlx.SelectContext(ctx, q, &rows, `
+		SELECT case_id, count(DISTINCT pr) AS n FROM test_pulls WHERE case_id = ANY($1) AND day > $2 GROUP BY case_id`,
+		pq.Array(numbers), day(now.AddDate(0, 0, -7))); err != nil {
+		return nil, fmt.Errorf("count pull requests on which tests failed: %w", err)
+	}
+	hit := map[int64]int{}
+	for _, r := range rows {
+		hit[r.CaseID] = r.N
+	}
+	return hit, nil
 }
 
 // TestDetails is a test of a repository with what happened to it of late.
@@ -166,7 +202,9 @@ func (db *DB) TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, 
 		for _, c := range common {
 			d.Failures = append(d.Failures, c.Common)
 		}
-		return tx.GetContext(ctx, &d.PullRequests, `SELECT count(DISTINCT pr) FROM test_pulls WHERE case_id = $1 AND day > $2`, row.ID, day(now.AddDate(0, 0, -7)))
+		hit, err := pullsHit(ctx, tx, []int64{row.ID}, now)
+		d.PullRequests = hit[row.ID]
+		return err
 	})
 	return d, fail(fmt.Sprintf("read test %s", id), err)
 }

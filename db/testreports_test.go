@@ -123,7 +123,7 @@ func TestATestBecomesFlakyAndIsQuarantined(t *testing.T) {
 	if len(d.Failures) != 1 || d.Failures[0].Count != 3 || d.Failures[0].Summary != "no answer from a" || d.Week.Failures != 3 || d.Day != (flaky.Tally{Runs: 1, Failures: 1}) {
 		t.Errorf("what is shown: %+v", d)
 	}
-	tests, total, err := w.QuarantinedTests(t.Context(), w.repo.ID, 0, 10)
+	tests, total, err := w.TestPage(t.Context(), w.repo.ID, flaky.Selection{Show: flaky.ShowQuarantined}, 0, 10, clock)
 	if err != nil || total != 1 || len(tests) != 1 || tests[0].Name != "a" || tests[0].File != "a.go" {
 		t.Errorf("quarantined: %d %+v %v", total, tests, err)
 	}

@@ -32,6 +32,15 @@ type Filter struct {
 	After Mark
 }
 
+// Selection is which tests of a repository a list has that is read in numbered
+// pages.
+type Selection struct {
+	Show Show
+	// FailedFrom and FailedTo: only tests that failed in a run that counts, at
+	// or after the one and before the other. Both or none are set.
+	FailedFrom, FailedTo time.Time
+}
+
 // Mark is a place in a list of tests, which begins with the test whose state
 // changed last. What changes while somebody reads the list moves to its
 // beginning: they meet nothing twice and miss nothing that was there.

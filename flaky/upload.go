@@ -84,8 +84,10 @@ type TestCase struct {
 	Suspected     bool
 	Score         float64
 	Override      Override
-	Ticket        string
+	TicketID      string    // what its tracker calls the ticket of its repair; "" is none
+	Ticket        string    // the ticket's address; "" is none or unknown
 	QuarantinedAt time.Time // zero: it is not
+	PullRequests  int       // on which it failed in 7 days
 }
 
 // Common is one way in which a test fails.
@@ -98,19 +100,8 @@ type Common struct {
 // TestDetails is a test with what happened to it of late.
 type TestDetails struct {
 	TestCase
-	Failures     []Common // the most frequent of 30 days, at most five
-	Week, Day    Tally    // of the last 7 days and 24 hours
-	PullRequests int      // on which it failed in 7 days
-}
-
-// CasePage is a part of a list of tests.
-type CasePage struct {
-	Tests []TestCase
-	Total int
-	Index int // of the page, from 0
-	// Next, Prev and Last are where the pages begin that follow, come before
-	// and end the list; -1 where there is none.
-	Next, Prev, Last int
+	Failures  []Common // the most frequent of 30 days, at most five
+	Week, Day Tally    // of the last 7 days and 24 hours
 }
 
 // ReadUpload asks for the reading of an upload that is kept.

@@ -30,6 +30,9 @@ type Config struct {
 	// BaseURL is where the dashboard is, without a slash at its end: links
 	// to its pages begin with it.
 	BaseURL string
+	// TicketURL is where a ticket is found by its name, which takes the place
+	// of "{id}": https://acme.atlassian.net/browse/{id}. "" is nowhere.
+	TicketURL string
 	// Version is the program's, for GET /v1/status.
 	Version string
 	// OnRequest hears of every request: the pattern of its route ("" when it
@@ -53,19 +56,20 @@ type Config struct {
 // API serves /v1. It starts no goroutines and keeps nothing but what each
 // caller did in the last moments and the key of page tokens.
 type API struct {
-	store    Store
-	tests    TestStore
-	baseURL  string
-	git      Host
-	isGone   func(error) bool
-	hostName string
-	bots     []string // never nil
-	version  string
-	heard    func(route string, status int, took time.Duration)
-	log      *slog.Logger
-	now      func() time.Time
-	newID    func() string
-	timeout  time.Duration
+	store     Store
+	tests     TestStore
+	baseURL   string
+	ticketURL string
+	git       Host
+	isGone    func(error) bool
+	hostName  string
+	bots      []string // never nil
+	version   string
+	heard     func(route string, status int, took time.Duration)
+	log       *slog.Logger
+	now       func() time.Time
+	newID     func() string
+	timeout   time.Duration
 
 	// wished is the time of the newest wish, in microseconds: see API.moment.
 	wished atomic.Int64
@@ -80,7 +84,7 @@ type API struct {
 // New makes the API. It serves the paths from /v1/ down, and /docs/api.
 func New(cfg Config) *API {
 	a := &API{
-		store: cfg.Store, tests: cfg.Tests, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), git: cfg.Host, isGone: cfg.IsGone,
+		store: cfg.Store, tests: cfg.Tests, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), ticketURL: cfg.TicketURL, git: cfg.Host, isGone: cfg.IsGone,
 		hostName: lower(cfg.HostName), bots: append([]string{}, cfg.AllowedBots...), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {

@@ -76,11 +76,15 @@ func (a *API) routes() []route {
 
 		{method: http.MethodPost, path: "/v1/test-results", scope: account.Submit, handle: a.testResults, raw: true},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-quarantined-tests", scope: account.Read, handle: a.listQuarantinedTests},
+		{method: http.MethodPost, path: "/v1/flaky-tests/list-unhealthy-tests", scope: account.Read, handle: a.listUnhealthyTests},
+		{method: http.MethodPost, path: "/v1/flaky-tests/list-failing-tests", scope: account.Read, handle: a.listFailingTests},
 		{method: http.MethodPost, path: "/v1/flaky-tests/get-test-details", scope: account.Read, handle: a.getTestDetails},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-test-evidence", scope: account.Read, handle: a.listTestEvidence},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-quarantine", scope: account.Admin, handle: a.setQuarantine},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-automatic-quarantine", scope: account.Admin, handle: a.setAutomaticQuarantine},
 		{method: http.MethodPost, path: "/v1/flaky-tests/get-upload", scope: account.Read, handle: a.getUpload},
+		{method: http.MethodPost, path: "/v1/flaky-tests/list-uploads", scope: account.Read, handle: a.listUploads},
+		{method: http.MethodPost, path: "/v1/flaky-tests/link-ticket-to-test-case", scope: account.Submit, handle: a.linkTicket},
 
 		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
 		{method: http.MethodGet, path: "/v1/openapi.json", handle: a.getOpenAPI},

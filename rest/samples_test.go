@@ -22,11 +22,15 @@ var samples = map[string]string{
 
 	"/v1/test-results":                       "a report; what it is about stands in the query",
 	"/v1/flaky-tests/list-quarantined-tests": `{@main,"org_url_slug":"acme"}`,
+	"/v1/flaky-tests/list-unhealthy-tests":   `{@main,"org_url_slug":"acme","status":"FLAKY"}`,
+	"/v1/flaky-tests/list-failing-tests":     `{@main,"org_url_slug":"acme","start_time":"2026-11-27T00:00:00Z","end_time":"2026-11-28T00:00:00Z"}`,
+	"/v1/flaky-tests/list-uploads":           `{@main,"org_url_slug":"acme"}`,
 	"/v1/flaky-tests/get-test-details":       `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `"}`,
 	"/v1/flaky-tests/list-test-evidence":     `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `"}`,
 	"/v1/flaky-tests/set-quarantine":         `{@main,"org_url_slug":"acme","test_id":"` + sampleTest + `","setting":"NEVER_QUARANTINE"}`,
 
 	"/v1/flaky-tests/set-automatic-quarantine": `{@main,"org_url_slug":"acme","automatic":true}`,
+	"/v1/flaky-tests/link-ticket-to-test-case": `{@main,"org_url_slug":"acme","test_case_id":"` + sampleTest + `","external_ticket_id":"KAN-1"}`,
 	"/v1/flaky-tests/get-upload":               `{@main,"org_url_slug":"acme","upload_id":"1"}`,
 
 	"/v1/status": "",

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -172,9 +173,15 @@ func (w *world) request(line, body string) string {
 func (w *world) keepCursor(got *httptest.ResponseRecorder) {
 	var page struct {
 		NextCursor string `json:"nextCursor"`
+		Page       struct {
+			NextPageToken string `json:"next_page_token"`
+		} `json:"page"`
 	}
-	if json.Unmarshal(got.Body.Bytes(), &page) == nil && page.NextCursor != "" {
-		w.cursor = page.NextCursor
+	if json.Unmarshal(got.Body.Bytes(), &page) != nil {
+		return
+	}
+	if next := cmp.Or(page.NextCursor, page.Page.NextPageToken); next != "" {
+		w.cursor = next
 	}
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,15 +28,17 @@ type testMemory struct {
 	changes map[uuid.UUID][]flaky.Change
 	runs    map[int64]flaky.Run
 	kept    map[int64]*flaky.UploadDetails
+	failed  map[uuid.UUID][]time.Time
 }
 
 func newTestMemory(now func() time.Time) *testMemory {
 	return &testMemory{now: now, keys: map[[32]byte]int64{}, tests: map[uuid.UUID]*flaky.TestDetails{}, history: map[uuid.UUID]*flaky.History{},
-		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}, kept: map[int64]*flaky.UploadDetails{}}
+		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}, kept: map[int64]*flaky.UploadDetails{}, failed: map[uuid.UUID][]time.Time{}}
 }
 
 func (m *testMemory) AddUpload(_ context.Context, u flaky.Upload, key [32]byte, _ []byte) (int64, bool, error) {
 	if id, ok := m.keys[key]; ok {
+		m.uploads++ // as on Postgres, a number is used up
 		return id, false, nil
 	}
 	m.uploads++
@@ -61,6 +64,7 @@ func (m *testMemory) EnterUpload(_ context.Context, u flaky.Upload, read flaky.R
 		if s.Failed {
 			a.Run.Failed++
 			a.Failures = append(a.Failures, s.Result)
+			m.failed[s.ID] = append(m.failed[s.ID], u.Received)
 			d.Week.Failures++
 			d.Day.Failures++
 			d.Failures = []flaky.Common{{Summary: s.Summary, Count: int64(d.Week.Failures), Last: u.Received}}
@@ -76,7 +80,7 @@ func (m *testMemory) EnterUpload(_ context.Context, u flaky.Upload, read flaky.R
 	}
 	m.last = []flaky.Arrival{a}
 	k := m.kept[u.ID]
-	k.Entered, k.Complete, k.Tests, k.Failed, k.Skipped, k.Notes = now, read.Complete(), len(read.Tests), a.Run.Failed, read.Skipped(), read.Notes
+	k.Entered, k.Kind, k.Complete, k.Tests, k.Failed, k.Skipped, k.Notes = now, flaky.Stable, read.Complete(), len(read.Tests), a.Run.Failed, read.Skipped(), read.Notes
 	for _, s := range read.Tests {
 		if s.Failed {
 			f := flaky.UploadFailure{Test: s.Test, ID: s.ID, Summary: s.Summary, Passed: s.Passed}
@@ -164,20 +168,43 @@ func (m *testMemory) TestUpload(_ context.Context, _ queue.RepoID, id int64) (fl
 	return flaky.UploadDetails{}, queue.ErrNotFound
 }
 
-func (m *testMemory) QuarantinedTests(_ context.Context, _ queue.RepoID, offset, take int) ([]flaky.TestCase, int, error) {
+func (m *testMemory) TestPage(_ context.Context, _ queue.RepoID, only flaky.Selection, offset, take int, _ time.Time) ([]flaky.TestCase, int, error) {
 	var all []flaky.TestCase
 	for _, d := range m.tests {
-		if !d.QuarantinedAt.IsZero() {
+		failed := slices.ContainsFunc(m.failed[d.ID], func(at time.Time) bool { return !at.Before(only.FailedFrom) && at.Before(only.FailedTo) })
+		shown := map[flaky.Show]bool{flaky.ShowQuarantined: !d.QuarantinedAt.IsZero(), flaky.ShowFlaky: d.Status == flaky.Flaky, flaky.ShowBroken: d.Status == flaky.Broken, flaky.ShowAll: failed}
+		if shown[only.Show] {
 			all = append(all, d.TestCase)
 		}
 	}
 	slices.SortFunc(all, func(a, b flaky.TestCase) int {
-		if c := b.QuarantinedAt.Compare(a.QuarantinedAt); c != 0 {
-			return c
+		if only.Show == flaky.ShowQuarantined {
+			return cmp.Or(b.QuarantinedAt.Compare(a.QuarantinedAt), int(b.Number-a.Number))
 		}
-		return int(b.Number - a.Number)
+		return cmp.Or(b.StatusAt.Compare(a.StatusAt), int(b.Number-a.Number))
 	})
 	return all[min(offset, len(all)):min(offset+take, len(all))], len(all), nil
+}
+
+func (m *testMemory) LinkTicket(_ context.Context, _ queue.RepoID, id uuid.UUID, ticket, link string) error {
+	if m.tests[id] == nil {
+		return queue.ErrNotFound
+	}
+	m.tests[id].TicketID, m.tests[id].Ticket = ticket, link
+	return nil
+}
+
+func (m *testMemory) ListUploads(_ context.Context, _ queue.RepoID, below int64, troubled bool, take int) ([]flaky.UploadDetails, error) {
+	var all []flaky.UploadDetails
+	for id := m.uploads; id > 0 && len(all) < take; id-- {
+		d := m.kept[id]
+		if d != nil && (below == 0 || id < below) && (!troubled || !d.Entered.IsZero() && (!d.Complete || len(d.Notes) > 0)) {
+			shown := *d
+			shown.Failures = nil
+			all = append(all, shown)
+		}
+	}
+	return all, nil
 }
 
 func (m *testMemory) TestDetails(_ context.Context, _ queue.RepoID, id uuid.UUID, _ time.Time) (flaky.TestDetails, error) {

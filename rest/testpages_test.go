@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"signalbox/flaky"
 )
 
 // Where the pages of a list lead: each page is walked to from the one before
@@ -12,7 +14,7 @@ func TestPagesOfTests(t *testing.T) {
 	t.Parallel()
 	key := []byte("key")
 	for _, c := range []struct{ total, size, pages int64 }{{0, 10, 0}, {1, 10, 1}, {10, 10, 1}, {11, 10, 2}, {35, 10, 4}, {100, 100, 1}} {
-		l := testList{"list", 1, 2, c.size}
+		l := testList{"list", 1, 2, c.size, flaky.Selection{}}
 		var walked []string
 		for token := ""; ; {
 			offset, err := l.offset(key, token)
@@ -50,13 +52,13 @@ func TestPagesOfTests(t *testing.T) {
 		}
 	}
 	// The list got shorter while somebody looked at its fifth page.
-	l := testList{"list", 1, 2, 10}
+	l := testList{"list", 1, 2, 10, flaky.Selection{}}
 	p, _ := l.page(key, 40, 25)
 	if back, err := l.offset(key, p.PrevPageToken); err != nil || back != 20 || p.NextPageToken != "" {
 		t.Errorf("beyond the end: %+v leads back to %d", p, back)
 	}
 	token, _ := signCursor(key, l, 10)
-	for name, other := range map[string]testList{"another repository": {"list", 1, 3, 10}, "another organisation": {"list", 2, 2, 10}, "another size": {"list", 1, 2, 5}, "another list": {"other", 1, 2, 10}} {
+	for name, other := range map[string]testList{"another repository": {"list", 1, 3, 10, flaky.Selection{}}, "another organisation": {"list", 2, 2, 10, flaky.Selection{}}, "another size": {"list", 1, 2, 5, flaky.Selection{}}, "another list": {"other", 1, 2, 10, flaky.Selection{}}, "another filter": {"list", 1, 2, 10, flaky.Selection{Show: flaky.ShowBroken}}} {
 		var f *failure
 		if _, err := other.offset(key, token); !errors.As(err, &f) || f.status != 400 {
 			t.Errorf("a token of %s: %v", name, err)

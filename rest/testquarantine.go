@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -82,6 +83,61 @@ func quarantineSetting(to *flaky.Setting) func(*form, value) {
 			f.refuse(v, "must be ALWAYS_QUARANTINE, NEVER_QUARANTINE or AUTO_QUARANTINE")
 		}
 	}
+}
+
+// linkTicket notes where somebody keeps track of a test's repair. Clients send
+// the name that a ticket has in its tracker, and no organisation; where a
+// tracker is known, the name leads to its page.
+func (a *API) linkTicket(ctx context.Context, c *call) (any, error) {
+	p := testPlace{slug: c.org.Slug}
+	var id uuid.UUID
+	var name, link string
+	if err := decode(c.body, p.repoField(), optional("org_url_slug", text(&p.slug, maxSlug)), required("test_case_id", testCaseID(&id)),
+		required("external_ticket_id", ticketName(&name)), optional("html_url", webAddress(&link))); err != nil {
+		return nil, err
+	}
+	switch {
+	case name == "":
+		link = ""
+	case link == "" && isWebAddress(name):
+		link = name
+	case link == "" && a.ticketURL != "":
+		link = strings.ReplaceAll(a.ticketURL, "{id}", url.PathEscape(name))
+	}
+	repo, err := a.repository(ctx, c, &p)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.tests.LinkTicket(ctx, repo.ID, id, name, link); err != nil {
+		return nil, orNotFound(fmt.Errorf("link a ticket: %w", err), notFound(CodeTestNotFound, "There is no test %s in %s.", id, p.repo()))
+	}
+	return struct{}{}, nil
+}
+
+// ticketName reads the name of a ticket; "" is none.
+func ticketName(to *string) func(*form, value) {
+	return func(f *form, v value) {
+		if anyText(to)(f, v); len(*to) > maxReason {
+			f.refuse(v, fmt.Sprintf("must not be longer than %d bytes", maxReason))
+		}
+	}
+}
+
+// webAddress reads an address that a browser may be sent to.
+func webAddress(to *string) func(*form, value) {
+	return func(f *form, v value) {
+		given, ok := textIn(f, v, maxReason)
+		if ok && !isWebAddress(given) {
+			f.refuse(v, "must be an address that begins with https:// or http://")
+			return
+		}
+		*to = given
+	}
+}
+
+func isWebAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // testEvidence is why a test is in its state.

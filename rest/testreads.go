@@ -18,10 +18,15 @@ type TestStore interface {
 	// key is made of its content, its job and the attempt: the same again
 	// changes nothing, and fresh is false.
 	AddUpload(ctx context.Context, u flaky.Upload, key [32]byte, body []byte) (id int64, fresh bool, err error)
-	// QuarantinedTests is a page of the quarantined tests of a repository,
-	// those that were quarantined last first: take of them from the offset
-	// on, and how many there are.
-	QuarantinedTests(ctx context.Context, repo queue.RepoID, offset, take int) ([]flaky.TestCase, int, error)
+	// TestPage is a part of the tests of a repository that are selected: take
+	// of them from the offset on, and how many there are. Those come first
+	// whose state changed last; of quarantined tests, those that were
+	// quarantined last.
+	TestPage(ctx context.Context, repo queue.RepoID, s flaky.Selection, offset, take int, now time.Time) ([]flaky.TestCase, int, error)
+	// LinkTicket notes where somebody keeps track of a test's repair: what
+	// its tracker calls the ticket, and the address, which may be unknown
+	// (""). ErrNotFound: the repository has no such test.
+	LinkTicket(ctx context.Context, repo queue.RepoID, id uuid.UUID, ticket, link string) error
 	// TestDetails is a test of a repository with what happened to it of late.
 	// ErrNotFound: the repository has no such test.
 	TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time) (flaky.TestDetails, error)
@@ -38,6 +43,11 @@ type TestStore interface {
 	// TestUpload is an upload of a repository with what came of it.
 	// ErrNotFound: the repository has no such upload.
 	TestUpload(ctx context.Context, repo queue.RepoID, id int64) (flaky.UploadDetails, error)
+	// ListUploads lists the uploads of a repository without their failures,
+	// the newest first, take at most: those with a smaller number than below
+	// unless that is 0, and only those that something was wrong with if
+	// troubled is set.
+	ListUploads(ctx context.Context, repo queue.RepoID, below int64, troubled bool, take int) ([]flaky.UploadDetails, error)
 }
 
 // The longest slug and page token that are looked at.
@@ -81,132 +91,16 @@ func (a *API) repository(ctx context.Context, c *call, p *testPlace) (queue.Repo
 	return repo, nil
 }
 
-// quarantinedTest is a test in the list. No text of it is ever null.
-type quarantinedTest struct {
-	Name                string   `json:"name"`
-	Parent              string   `json:"parent"`
-	File                string   `json:"file"`
-	Classname           string   `json:"classname"`
-	Status              string   `json:"status"`
-	Codeowners          []string `json:"codeowners"`
-	QuarantinedAt       moment   `json:"quarantined_at"`
-	QuarantineSetting   string   `json:"quarantine_setting"`
-	StatusLastUpdatedAt moment   `json:"status_last_updated_at"`
-	TestCaseID          string   `json:"test_case_id"`
-	Variant             string   `json:"variant"`
-}
-
-// testPage says where a page is in its list. A token with nothing behind it is
-// "".
-type testPage struct {
-	TotalRows     int    `json:"total_rows"`
-	TotalPages    int    `json:"total_pages"`
-	NextPageToken string `json:"next_page_token"`
-	PrevPageToken string `json:"prev_page_token"`
-	LastPageToken string `json:"last_page_token"`
-	PageIndex     int    `json:"page_index"` // from 0
-}
-
-// testList is what makes a list of tests this one and no other.
-type testList struct {
-	List string
-	Org  int64
-	Repo queue.RepoID
-	Size int64
-}
-
-// quarantinedPage is a page of the list.
-type quarantinedPage struct {
-	QuarantinedTests []quarantinedTest `json:"quarantined_tests"`
-	Page             testPage          `json:"page"`
-}
-
-func (a *API) listQuarantinedTests(ctx context.Context, c *call) (any, error) {
-	size, token := new(int64), ""
-	*size = testPageSize
-	_, repo, err := a.namedTests(ctx, c, optional("page_query", func(f *form, v value) {
-		f.object(v, []field{optional("page_size", integerUpTo(&size, 1, testPageSize)), optional("page_token", anyText(&token))})
-	}))
-	if err != nil {
-		return nil, err
-	}
-	list := testList{"list-quarantined-tests", c.org.ID, repo.ID, *size}
-	key, err := a.cursorKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	offset, err := list.offset(key, token)
-	if err != nil {
-		return nil, err
-	}
-	tests, total, err := a.tests.QuarantinedTests(ctx, repo.ID, int(offset), int(*size))
-	if err != nil {
-		return nil, fmt.Errorf("list quarantined tests: %w", err)
-	}
-	out := quarantinedPage{QuarantinedTests: []quarantinedTest{}}
-	for i := range tests {
-		out.QuarantinedTests = append(out.QuarantinedTests, encodeQuarantined(&tests[i]))
-	}
-	out.Page, err = list.page(key, offset, int64(total))
-	return out, err
-}
-
-// offset is where the page of a token begins; "" is the first.
-func (l testList) offset(key []byte, token string) (int64, error) {
-	if token == "" {
-		return 0, nil
-	}
-	refused := invalidRequest("page_query.page_token must be a token of an answer to the same org_url_slug, repo and page_size.")
-	if len(token) > maxPageToken {
-		return 0, refused
-	}
-	offset, ok, err := readCursor(key, l, token)
-	switch {
-	case err != nil:
-		return 0, err
-	case !ok || offset < 0 || offset%l.Size != 0:
-		return 0, refused
-	}
-	return offset, nil
-}
-
-// page says where the page that begins at an offset is in a list of so many.
-func (l testList) page(key []byte, offset, total int64) (testPage, error) {
-	pages := (total + l.Size - 1) / l.Size
-	out := testPage{TotalRows: int(total), TotalPages: int(pages), PageIndex: int(offset / l.Size)}
-	for _, t := range []struct {
-		to *string
-		at int64
-		ok bool
-	}{
-		{&out.NextPageToken, offset + l.Size, offset+l.Size < total},
-		{&out.PrevPageToken, min(offset-l.Size, max(pages-1, 0)*l.Size), offset > 0 && total > 0},
-		{&out.LastPageToken, max(pages-1, 0) * l.Size, total > 0},
-	} {
-		if !t.ok {
-			continue
-		}
-		var err error
-		if *t.to, err = signCursor(key, l, t.at); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
-func encodeQuarantined(t *flaky.TestCase) quarantinedTest {
-	setting := flaky.Auto
-	if t.Override.Setting == flaky.Always {
-		setting = flaky.Always
-	}
-	return quarantinedTest{
-		Name: t.Name, Parent: t.Parent, File: t.File, Classname: t.Classname, Variant: t.Variant, Status: string(t.Status), Codeowners: list(t.Codeowners),
-		QuarantinedAt: moment(t.QuarantinedAt), StatusLastUpdatedAt: moment(t.StatusAt), QuarantineSetting: string(setting), TestCaseID: t.ID.String(),
-	}
-}
-
 // testDetails is a test with what happened to it of late.
 type testDetails struct {
+	testShown
+	MostCommonFailures []commonFailure `json:"most_common_failures"`
+	FailureRateLast7d  float64         `json:"failure_rate_last_7d"`  // 0 to 1
+	FailureRateLast24h float64         `json:"failure_rate_last_24h"` // 0 to 1
+}
+
+// testShown is what every answer says of a test. No text of it is ever null.
+type testShown struct {
 	ID         string `json:"id"`
 	Repository linked `json:"repository"`
 	HTMLURL    string `json:"html_url"`
@@ -216,22 +110,25 @@ type testDetails struct {
 	Classname  string `json:"classname"`
 	FilePath   string `json:"file_path"`
 	Status     struct {
-		Value      string `json:"value"`
+		Value      string `json:"value"` // healthy, flaky or broken
 		Reason     string `json:"reason"`
 		ReasonCode string `json:"reason_code"`
 		Timestamp  moment `json:"timestamp"`
 	} `json:"status"`
-	MostCommonFailures         []commonFailure `json:"most_common_failures"`
-	FailureRateLast7d          float64         `json:"failure_rate_last_7d"`  // 0 to 1
-	FailureRateLast24h         float64         `json:"failure_rate_last_24h"` // 0 to 1
-	Codeowners                 []string        `json:"codeowners"`
-	PullRequestsImpactedLast7d int             `json:"pull_requests_impacted_last_7d"`
-	Quarantined                bool            `json:"quarantined"`
-	Ticket                     *linked         `json:"ticket,omitempty"`
+	Codeowners                 []string `json:"codeowners"`
+	PullRequestsImpactedLast7d int      `json:"pull_requests_impacted_last_7d"`
+	Quarantined                bool     `json:"quarantined"`
+	Ticket                     *ticket  `json:"ticket,omitempty"`
 }
 
 // linked is something that has a page.
 type linked struct {
+	HTMLURL string `json:"html_url"`
+}
+
+// ticket is where somebody keeps track of a test's repair.
+type ticket struct {
+	ID      string `json:"id"`
 	HTMLURL string `json:"html_url"`
 }
 
@@ -273,18 +170,22 @@ func testCaseID(to *uuid.UUID) func(*form, value) {
 }
 
 func (a *API) encodeDetails(d *flaky.TestDetails, repo queue.Repo) testDetails {
-	out := testDetails{
-		ID: d.ID.String(), Repository: linked{"https://" + repo.String()}, HTMLURL: a.baseURL + "/tests/" + d.ID.String(),
-		Name: d.Name, Variant: d.Variant, Parent: d.Parent, Classname: d.Classname, FilePath: d.File, Codeowners: list(d.Codeowners),
-		MostCommonFailures: []commonFailure{}, FailureRateLast7d: d.Week.Rate(), FailureRateLast24h: d.Day.Rate(),
-		PullRequestsImpactedLast7d: d.PullRequests, Quarantined: !d.QuarantinedAt.IsZero(),
-	}
-	out.Status.Value, out.Status.Reason, out.Status.ReasonCode, out.Status.Timestamp = string(d.Status), d.StatusReason, string(d.StatusCode), moment(d.StatusAt)
+	out := testDetails{testShown: a.encodeTest(&d.TestCase, repo), MostCommonFailures: []commonFailure{}, FailureRateLast7d: d.Week.Rate(), FailureRateLast24h: d.Day.Rate()}
 	for _, f := range d.Failures {
 		out.MostCommonFailures = append(out.MostCommonFailures, commonFailure{f.Summary, f.Count, moment(f.Last)})
 	}
-	if d.Ticket != "" {
-		out.Ticket = &linked{d.Ticket}
+	return out
+}
+
+func (a *API) encodeTest(t *flaky.TestCase, repo queue.Repo) testShown {
+	out := testShown{
+		ID: t.ID.String(), Repository: linked{"https://" + repo.String()}, HTMLURL: a.baseURL + "/tests/" + t.ID.String(),
+		Name: t.Name, Variant: t.Variant, Parent: t.Parent, Classname: t.Classname, FilePath: t.File, Codeowners: list(t.Codeowners),
+		PullRequestsImpactedLast7d: t.PullRequests, Quarantined: !t.QuarantinedAt.IsZero(),
+	}
+	out.Status.Value, out.Status.Reason, out.Status.ReasonCode, out.Status.Timestamp = lower(string(t.Status)), t.StatusReason, string(t.StatusCode), moment(t.StatusAt)
+	if t.TicketID != "" {
+		out.Ticket = &ticket{t.TicketID, t.Ticket}
 	}
 	return out
 }

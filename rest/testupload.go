@@ -6,23 +6,34 @@ import (
 	"strconv"
 
 	"signalbox/flaky"
+	"signalbox/queue"
 )
 
-// uploadDetails is an upload with what came of it.
+// uploadShown is what every answer says of an upload.
+type uploadShown struct {
+	ID         string       `json:"id"`
+	Status     string       `json:"status"` // waiting or read
+	ReceivedAt moment       `json:"received_at"`
+	Kind       string       `json:"kind"` // what it tested; "" until it is read
+	Sha        string       `json:"sha"`
+	Branch     string       `json:"branch"`
+	PR         *int         `json:"pr"` // null: none that the upload names
+	Job        string       `json:"job"`
+	Attempt    int          `json:"attempt"`
+	Check      string       `json:"check"`
+	Variant    string       `json:"variant"`
+	HTMLURL    string       `json:"html_url"` // of the job, if its upload named it
+	Complete   bool         `json:"complete"`
+	Tests      int          `json:"tests"`
+	Failed     int          `json:"failed"`
+	Skipped    int          `json:"skipped"`
+	Notes      []flaky.Note `json:"notes"`
+}
+
+// uploadDetails is an upload with the tests that failed in it.
 type uploadDetails struct {
-	ID         string          `json:"id"`
-	Status     string          `json:"status"` // WAITING or READ
-	ReceivedAt moment          `json:"received_at"`
-	Sha        string          `json:"sha"`
-	Job        string          `json:"job"`
-	Attempt    int             `json:"attempt"`
-	Check      string          `json:"check"`
-	Complete   bool            `json:"complete"`
-	Tests      int             `json:"tests"`
-	Failed     int             `json:"failed"`
-	Skipped    int             `json:"skipped"`
-	Notes      []flaky.Note    `json:"notes"`
-	Failures   []uploadFailure `json:"failures"`
+	uploadShown
+	Failures []uploadFailure `json:"failures"`
 }
 
 type uploadFailure struct {
@@ -56,19 +67,83 @@ func (a *API) getUpload(ctx context.Context, c *call) (any, error) {
 	}
 	return struct {
 		Upload uploadDetails `json:"upload"`
-	}{encodeUpload(&d)}, nil
+	}{encodeUploadDetails(&d)}, nil
 }
 
-func encodeUpload(d *flaky.UploadDetails) uploadDetails {
-	out := uploadDetails{
-		ID: strconv.FormatInt(d.ID, 10), Status: "READ", ReceivedAt: moment(d.Received), Sha: d.Commit, Job: d.Job, Attempt: max(d.Attempt, 1), Check: d.Check,
-		Complete: d.Complete, Tests: d.Tests, Failed: d.Failed, Skipped: d.Skipped, Notes: append([]flaky.Note{}, d.Notes...), Failures: []uploadFailure{},
+// listUploads lists uploads, the newest first: all, or those with which
+// something was wrong. What comes in while somebody turns pages is not shown and
+// moves nothing.
+func (a *API) listUploads(ctx context.Context, c *call) (any, error) {
+	var q listQuery
+	var noted *bool
+	if err := q.decode(c, optional("only_with_notes", boolean(&noted))); err != nil {
+		return nil, err
 	}
-	if d.Entered.IsZero() {
-		out.Status = "WAITING"
+	repo, err := a.repository(ctx, c, &q.testPlace)
+	if err != nil {
+		return nil, err
 	}
+	list := uploadList{"list-uploads", c.org.ID, repo.ID, orZero(noted)}
+	key, err := a.cursorKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var below int64
+	if q.token != "" {
+		var ok bool
+		if below, ok, err = readCursor(key, list, q.token[:min(len(q.token), maxPageToken)]); err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, invalidRequest("page_query.page_token must be a token of an answer to the same request.")
+		}
+	}
+	size := int(*q.size)
+	uploads, err := a.tests.ListUploads(ctx, repo.ID, below, list.OnlyNoted, size+1) // one more shows whether there are more
+	if err != nil {
+		return nil, fmt.Errorf("list uploads: %w", err)
+	}
+	out := uploadsPage{Uploads: []uploadShown{}}
+	for i := range uploads[:min(len(uploads), size)] {
+		out.Uploads = append(out.Uploads, encodeUpload(&uploads[i]))
+	}
+	if len(uploads) > size {
+		out.Page.NextPageToken, err = signCursor(key, list, uploads[size-1].ID)
+	}
+	return out, err
+}
+
+// uploadList is what makes a list of uploads this one and no other.
+type uploadList struct {
+	List      string
+	Org       int64
+	Repo      queue.RepoID
+	OnlyNoted bool
+}
+
+type uploadsPage struct {
+	Uploads []uploadShown `json:"uploads"`
+	Page    struct {
+		NextPageToken string `json:"next_page_token"` // "" on the last page
+	} `json:"page"`
+}
+
+func encodeUploadDetails(d *flaky.UploadDetails) uploadDetails {
+	out := uploadDetails{uploadShown: encodeUpload(d), Failures: []uploadFailure{}}
 	for _, f := range d.Failures {
 		out.Failures = append(out.Failures, uploadFailure{f.ID.String(), f.Name, f.Parent, f.File, f.Classname, f.Variant, f.Summary, f.Passed, f.Excused, string(f.Code)})
+	}
+	return out
+}
+
+func encodeUpload(d *flaky.UploadDetails) uploadShown {
+	out := uploadShown{
+		ID: strconv.FormatInt(d.ID, 10), Status: "read", ReceivedAt: moment(d.Received), Kind: string(d.Kind), Sha: d.Commit, Branch: d.Branch, PR: valueOrNull(d.Pull),
+		Job: d.Job, Attempt: max(d.Attempt, 1), Check: d.Check, Variant: d.Variant, HTMLURL: d.Link,
+		Complete: d.Complete, Tests: d.Tests, Failed: d.Failed, Skipped: d.Skipped, Notes: append([]flaky.Note{}, d.Notes...),
+	}
+	if d.Entered.IsZero() {
+		out.Status = "waiting"
 	}
 	return out
 }

@@ -15,7 +15,7 @@ import (
 // keptReport is what the service says of an upload that it has read.
 type keptReport struct {
 	ID       string        `json:"id"`
-	Status   string        `json:"status"` // WAITING or READ
+	Status   string        `json:"status"` // waiting or read
 	Complete bool          `json:"complete"`
 	Tests    int           `json:"tests"`
 	Failed   int           `json:"failed"`
@@ -121,9 +121,9 @@ func readBy(ctx context.Context, q *api.Queue, id string) (*keptReport, error) {
 			return nil, err
 		}
 		switch kept := answer.Upload; {
-		case kept == nil || kept.ID != id || kept.Status != "READ" && kept.Status != "WAITING":
+		case kept == nil || kept.ID != id || kept.Status != "read" && kept.Status != "waiting":
 			return nil, &api.Stranger{Host: q.Server(), Err: errors.New("it does not know the upload that it took")}
-		case kept.Status == "READ":
+		case kept.Status == "read":
 			return kept, nil
 		}
 		if err := pause(ctx, wait); err != nil {

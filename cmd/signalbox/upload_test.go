@@ -63,10 +63,10 @@ func (f *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"id":"7","new":true}`)
 	case r.URL.Path == "/v1/flaky-tests/get-upload" && bytes.Contains(body, []byte(`"upload_id":"7"`)):
 		f.asked++
-		kept := keptReport{ID: "7", Status: "WAITING"}
+		kept := keptReport{ID: "7", Status: "waiting"}
 		if f.asked > 1 {
 			read := f.reads[len(f.reads)-1]
-			kept.Status, kept.Complete = "READ", read.Complete()
+			kept.Status, kept.Complete = "read", read.Complete()
 			for _, s := range read.Tests {
 				if s.Failed {
 					code, excused := f.excused[s.Name]
@@ -183,11 +183,11 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 		"JSON of somebody else":               {files: bad, args: "--exit-code 3 *.xml", instead: says(200, `{"ok":true}`), code: 3, warned: "is not Signalbox"},
 		"a redirect":                          {files: bad, args: "--exit-code 3 *.xml", instead: says(302, ""), code: 3, warned: "302"},
 		"it forgets the upload":               {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":null}`), code: 3, warned: "is not Signalbox"},
-		"another upload":                      {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"8","status":"READ","complete":true}}`), code: 3, warned: "is not Signalbox"},
-		"it never reads":                      {files: bad, args: "--timeout 1s --exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"WAITING"}}`), code: 3, warned: "has not read them in time"},
-		"it read nothing":                     {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"READ","complete":true}}`), code: 3},
-		"it says that something is missing":   {files: good, args: "--exit-code 0 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"READ","complete":false}}`), code: 1, out: []string{"not complete"}},
-		"it left something out":               {files: good, instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"READ","complete":true,"notes":[{"code":"TOO_MANY_NEW_TESTS","count":3,"text":"3 tests are left out."}]}}`), out: []string{"note: 3 tests are left out."}},
+		"another upload":                      {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"8","status":"read","complete":true}}`), code: 3, warned: "is not Signalbox"},
+		"it never reads":                      {files: bad, args: "--timeout 1s --exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"waiting"}}`), code: 3, warned: "has not read them in time"},
+		"it read nothing":                     {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true}}`), code: 3},
+		"it says that something is missing":   {files: good, args: "--exit-code 0 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":false}}`), code: 1, out: []string{"not complete"}},
+		"it left something out":               {files: good, instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true,"notes":[{"code":"TOO_MANY_NEW_TESTS","count":3,"text":"3 tests are left out."}]}}`), out: []string{"note: 3 tests are left out."}},
 		"nobody is there":                     {files: bad, args: "--timeout 1s --exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, code: 3, warned: "cannot be reached"},
 		"nobody is there, and nothing failed": {files: good, args: "--timeout 1s *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, warned: loud},
 		"no settings":                         {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "", "SIGNALBOX_TOKEN": "", "GITHUB_ACTIONS": ""}, code: 3, warned: "SIGNALBOX_TOKEN"},
