@@ -6,8 +6,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
+CHAOS    ?= 10m
+CHAOS_SEED ?= 0
 
-.PHONY: demo test stories faults race lint fuzz-short soak mutants flaky-figures bench build github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short soak chaos mutants flaky-figures bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -45,6 +47,9 @@ soak: ## random histories of the queue with every invariant held, for SOAK secon
 	  ../../bin/sim.test -test.run 'TestPeopleAndFaults|Model|TestMainPasses' -test.timeout 30m -rapid.checks=500 || exit 1; \
 	  histories=$$(( histories + 500 )); \
 	done; echo "$$histories random histories, and every invariant held"
+
+chaos: ## three servers, Postgres and GitHub for CHAOS (10m) while everything breaks; Linux. The same CHAOS_SEED breaks the same things
+	$(GO) test -count 1 -timeout 3h -v ./cmd/signalbox -run 'TestChaos$$' -chaos $(CHAOS) -chaos-seed $(CHAOS_SEED)
 
 mutants: ## break each rule of package queue, and see the test that protects it fail
 	queue/testdata/mutants/run.sh

@@ -182,13 +182,20 @@ func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
 	if err := os.WriteFile(key, host.AppKeyPEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &child{url: "http://" + address, log: &lockedBuffer{}, env: []string{
+	return &child{url: "http://" + address, log: &lockedBuffer{}, env: append(childEnv(host, folder, dsn),
+		"SIGNALBOX_LISTEN="+address, "SIGNALBOX_APP_PRIVATE_KEY_FILE="+key)}
+}
+
+// childEnv is the environment of a server in a process of its own, which keeps
+// its files in a folder. Of a variable that is there twice the last one counts.
+func childEnv(host *githubsim.Server, folder, dsn string) []string {
+	return []string{
 		childVariable + "=serve", "PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + os.TempDir(),
 		"DATABASE_URL=" + dsn, "SIGNALBOX_DATABASE_CONNECTIONS=8", "SIGNALBOX_DATA_DIR=" + filepath.Join(folder, "data"),
-		"SIGNALBOX_LISTEN=" + address, "SIGNALBOX_METRICS_LISTEN=off", "SIGNALBOX_DASHBOARD_AUTH=none",
+		"SIGNALBOX_METRICS_LISTEN=off", "SIGNALBOX_DASHBOARD_AUTH=none",
 		"SIGNALBOX_GITHUB_URL=" + host.URL(), "SIGNALBOX_GITHUB_LIMITS=off", "SIGNALBOX_HOST=" + demoHost,
-		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_APP_PRIVATE_KEY_FILE=" + key, "SIGNALBOX_WEBHOOK_SECRET=" + childSecret,
-	}}
+		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_WEBHOOK_SECRET=" + childSecret,
+	}
 }
 
 func (c *child) start(t *testing.T) {

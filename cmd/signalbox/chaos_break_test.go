@@ -1,0 +1,295 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"signalbox/gitprovider/githubsim"
+)
+
+// copyOf is one copy of the server: a process of its own, on an address that it
+// keeps, with a network to Postgres and one to GitHub.
+type copyOf struct {
+	c        *chaos
+	address  string
+	env      []string
+	mirrors  string
+	mounted  bool   // mirrors has a disk of its own, which can be full
+	filler   string // what fills it
+	database *proxy
+	github   *proxy
+	cmd      *exec.Cmd
+	ended    chan struct{} // closed when the process has ended
+	down     bool          // it is not to run
+	log      *lockedBuffer
+	starts   int
+}
+
+// mirrorDisk is the size of the disk of one copy's mirrors, in MiB.
+const mirrorDisk = 64
+
+func (c *chaos) newCopy(folder string) *copyOf {
+	c.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	k := &copyOf{c: c, address: free.Addr().String(), log: &lockedBuffer{}, down: true, mirrors: filepath.Join(folder, "data", "mirrors")}
+	free.Close()
+	k.filler = filepath.Join(k.mirrors, "full")
+	key := filepath.Join(folder, "key.pem")
+	if err := errors.Join(os.MkdirAll(k.mirrors, 0o755), os.WriteFile(key, c.sim.AppKeyPEM(), 0o600)); err != nil {
+		c.t.Fatal(err)
+	}
+	// Who may not mount has files limited in size instead: see fill.
+	if syscall.Mount("tmpfs", k.mirrors, "tmpfs", 0, fmt.Sprintf("size=%dm", mirrorDisk)) == nil {
+		k.mounted = true
+		c.t.Cleanup(func() { syscall.Unmount(k.mirrors, syscall.MNT_FORCE|2) })
+	}
+	k.database = newProxy(c.t, func() (net.Conn, error) { return net.Dial("unix", c.socket) })
+	k.github = newProxy(c.t, func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(c.sim.URL(), "http://")) })
+	k.env = append(childEnv(c.sim, folder, "postgres://postgres@"+k.database.address()+"/"+chaosDatabase+"?sslmode=disable"),
+		"SIGNALBOX_LISTEN="+k.address, "SIGNALBOX_APP_PRIVATE_KEY_FILE="+key, "SIGNALBOX_GITHUB_URL=http://"+k.github.address())
+	c.t.Cleanup(k.kill)
+	return k
+}
+
+func (k *copyOf) start() {
+	k.c.t.Helper()
+	k.cmd = exec.Command(os.Args[0])
+	k.cmd.Env, k.cmd.Stdout, k.cmd.Stderr = k.env, k.log, k.log
+	if err := k.cmd.Start(); err != nil {
+		k.c.t.Fatal(err)
+	}
+	k.down = false
+	k.starts++
+	ended, cmd := make(chan struct{}), k.cmd
+	k.ended = ended
+	go func() { _ = cmd.Wait(); close(ended) }() // how it ended is in its log
+}
+
+// kill ends the process as a power failure would. The git programs that it has
+// started live on for a moment.
+func (k *copyOf) kill() {
+	if k.down || k.cmd == nil {
+		return
+	}
+	k.down = true
+	_ = k.cmd.Process.Kill() // it may have ended by itself
+	<-k.ended
+}
+
+// again starts a copy that has ended by itself, as whoever runs it would: one
+// that finds no database when it starts says so and ends.
+func (k *copyOf) again() {
+	select {
+	case <-k.ended:
+		if !k.down {
+			k.start()
+		}
+	default:
+	}
+}
+
+// await waits until the copy takes requests.
+func (k *copyOf) await() {
+	k.c.t.Helper()
+	for {
+		if resp, err := httpGet(k.c.ctx, "http://"+k.address+"/readyz"); err == nil && resp == 200 {
+			return
+		}
+		k.again()
+		select {
+		case <-k.c.ctx.Done():
+			k.c.t.Fatalf("a copy does not get ready:\n%s", k.log.tail(4000))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// fill fills the disk of the mirrors, or, without a disk of its own, forbids the
+// process and all that it starts to write files of more than 1 KiB.
+func (k *copyOf) fill() {
+	if !k.mounted {
+		_ = unix.Prlimit(k.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 10, Max: unix.RLIM_INFINITY}, nil) // it may have ended
+		return
+	}
+	f, err := os.Create(k.filler)
+	if err != nil {
+		return // it is full already
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<16)
+	for err == nil {
+		_, err = f.Write(buf)
+	}
+}
+
+func (k *copyOf) unfill() {
+	if !k.mounted {
+		_ = unix.Prlimit(k.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil)
+		return
+	}
+	os.Remove(k.filler)
+}
+
+// loseMirrors deletes what the copy has of the repositories.
+func (k *copyOf) loseMirrors() {
+	all, _ := filepath.Glob(filepath.Join(k.mirrors, "*"))
+	for _, path := range all {
+		if path != k.filler {
+			os.RemoveAll(path)
+		}
+	}
+}
+
+// damage spoils one file of the mirrors: cuts it off, or writes into it.
+func (k *copyOf) damage(dice *mathrand.Rand) {
+	var files []string
+	filepath.WalkDir(k.mirrors, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && path != k.filler && !strings.HasSuffix(path, ".lock") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	if len(files) == 0 {
+		return
+	}
+	path := files[dice.IntN(len(files))]
+	os.Chmod(path, 0o644) // git's packs cannot be written
+	if dice.IntN(2) == 0 {
+		os.Truncate(path, int64(dice.IntN(64)))
+		return
+	}
+	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+		noise := make([]byte, 64)
+		rand.Read(noise)
+		f.WriteAt(noise, int64(dice.IntN(256)))
+		f.Close()
+	}
+}
+
+// breakage is something that breaks for a while.
+type breakage struct {
+	name string
+	// begin breaks it and returns what ends that; nil = nothing has to.
+	begin func() (end func())
+}
+
+// breakages are all that can break, of one copy or of everything.
+func (c *chaos) breakages(k *copyOf) []breakage {
+	link := func(p *proxy, s linkState) func() func() {
+		return func() func() { p.set(s); return func() { p.set(linkUp) } }
+	}
+	return []breakage{
+		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
+		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
+		{"Postgres killed", func() func() { c.killPostgres(); return c.startPostgres }},
+		{"the network to Postgres cut", link(k.database, linkCut)},
+		{"the network to Postgres hung", link(k.database, linkHung)},
+		{"the network to GitHub cut", link(k.github, linkCut)},
+		{"the network to GitHub hung", link(k.github, linkHung)},
+		{"no server reached by webhooks", link(c.hooks, linkCut)},
+		{"webhooks repeated and out of order", func() func() {
+			_ = c.sim.SetWebhookFaults(githubsim.WebhookFaults{Repeat: 0.3, Reorder: 0.5, Seed: c.seed})
+			return func() { _ = c.sim.SetWebhookFaults(githubsim.WebhookFaults{}) }
+		}},
+		{"a call of GitHub's failed", func() func() { c.failCall(); return nil }},
+		{"a call of GitHub's failed", func() func() { c.failCall(); return nil }},
+		{"a mirror lost", func() func() { k.loseMirrors(); return nil }},
+		{"a mirror damaged", func() func() { k.damage(c.dice); return nil }},
+		{"a disk full", func() func() { k.fill(); return k.unfill }},
+	}
+}
+
+// failCall has one of GitHub's next answers go wrong, done or not.
+func (c *chaos) failCall() {
+	paths := []string{"/repos/*/git-receive-pack", "/*/git-receive-pack", "/repos/*/merge", "/repos/*/pulls/*", "/repos/*", "/app/installations/*", "/*/git-upload-pack"}
+	actions := []string{"fail", "failAfter", "drop", "dropAfter", "slow", "limit"}
+	_ = c.sim.Fail(githubsim.Fault{ // the fields are right: it cannot fail
+		Path: paths[c.dice.IntN(len(paths))], Action: actions[c.dice.IntN(len(actions))], Times: 1 + c.dice.IntN(3), DelayMs: 3000, RetryAfter: 2,
+	})
+}
+
+// breakThings breaks one thing after the other until ctx ends, and mends each
+// after a while, so that several are broken at once.
+func (c *chaos) breakThings(ctx context.Context) {
+	type mending struct {
+		at  time.Time
+		key string
+		end func()
+	}
+	var broken []mending
+	next := time.Now()
+	for ctx.Err() == nil || len(broken) > 0 {
+		time.Sleep(50 * time.Millisecond) // the pace of what breaks
+		for i := 0; i < len(broken); i++ {
+			if m := broken[i]; time.Now().After(m.at) || ctx.Err() != nil {
+				broken = slices.Delete(broken, i, i+1)
+				i--
+				m.end()
+			}
+		}
+		for _, k := range c.copies {
+			k.again()
+		}
+		if time.Now().Before(next) || ctx.Err() != nil {
+			continue
+		}
+		next = time.Now().Add(time.Duration(1000+c.dice.IntN(4000)) * time.Millisecond)
+		copyNumber := c.dice.IntN(len(c.copies))
+		all := c.breakages(c.copies[copyNumber])
+		what := c.dice.IntN(len(all))
+		lasts := time.Duration(500+c.dice.IntN(8000)) * time.Millisecond
+		key := fmt.Sprint(all[what].name, copyNumber)
+		if strings.HasPrefix(key, "the network to Postgres") || strings.HasPrefix(key, "the network to GitHub") {
+			key = fmt.Sprint(strings.Fields(key)[4], copyNumber) // one state at a time
+		}
+		if strings.HasPrefix(key, "Postgres killed") {
+			key = "Postgres killed"
+		}
+		if slices.ContainsFunc(broken, func(m mending) bool { return m.key == key }) {
+			continue // it is broken already
+		}
+		if strings.HasPrefix(key, "a server killed") && c.copies[copyNumber].down {
+			continue
+		}
+		c.broke[all[what].name]++
+		if end := all[what].begin(); end != nil {
+			broken = append(broken, mending{time.Now().Add(lasts), key, end})
+		}
+	}
+	c.sim.ClearFaults()
+}
+
+func killProcess(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+
+// panics are the lines of a log that tell of a panic or of a race.
+func (b *lockedBuffer) panics() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var lines []string
+	for line := range bytes.Lines(b.buf.Bytes()) {
+		if bytes.Contains(line, []byte("panic")) || bytes.Contains(line, []byte("DATA RACE")) {
+			lines = append(lines, string(line))
+		}
+	}
+	return lines
+}
