@@ -22,13 +22,14 @@ const module = "signalbox"
 var ours = map[string][]string{
 	"cmd/signalbox":          {"*"},
 	"queue":                  {},
-	"queue/engine":           {"queue", "gitprovider"},
+	"queue/engine":           {"queue", "queue/texts", "gitprovider"},
+	"queue/texts":            {"queue", "gitprovider"},
 	"queue/proof":            {"queue"},
 	"queue/sim":              {"queue", "queue/proof"},
 	"account":                {},
 	"api":                    {}, // the caller's side of rest: it knows the contract, not our code
 	"gitprovider":            {"queue"},
-	"gitprovider/github":     {"queue", "account", "gitprovider", "gitprovider/mirror"},
+	"gitprovider/github":     {"queue", "queue/texts", "account", "gitprovider", "gitprovider/mirror"},
 	"gitprovider/mirror":     {"queue", "gitprovider"},
 	"gitprovider/githubsim":  {},
 	"gitprovider/githubspec": {}, // tests alone use it

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/queue"
-	"signalbox/queue/engine"
+	"signalbox/queue/texts"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files in testdata anew")
@@ -163,7 +163,7 @@ func TestEveryLinkThatWePostLeadsToItsPage(t *testing.T) {
 	const base = "https://signalbox.example.com/"
 	w := newWorld()
 	q := w.s.Queue
-	posted := engine.Links{Base: base}
+	posted := texts.Site{Base: base}
 	for _, tt := range []struct{ page, ours, posted string }{
 		{"queue", QueueURL(base, q.Repo, q.Branch), posted.Queue(q.Repo, q.Branch)},
 		{"pull request", PRURL(base, q.Repo, q.Branch, 12), posted.PR(q.Repo, q.Branch, 12)},

@@ -16,8 +16,8 @@ import (
 
 	"signalbox/gitprovider/githubsim"
 	"signalbox/queue"
-	"signalbox/queue/engine"
 	"signalbox/queue/sim"
+	"signalbox/queue/texts"
 )
 
 // The stories of testdata/events are played on the whole service only: each
@@ -266,7 +266,7 @@ func (w *town) tick(a []string) error {
 		return err
 	}
 	for _, c := range comments {
-		if ticked := strings.Replace(c.Body, "- [ ] "+engine.Checkbox, "- [x] "+engine.Checkbox, 1); ticked != c.Body {
+		if ticked := strings.Replace(c.Body, "- [ ] "+texts.Checkbox, "- [x] "+texts.Checkbox, 1); ticked != c.Body {
 			return w.sim.EditComment(c.ID, a[1], ticked)
 		}
 	}

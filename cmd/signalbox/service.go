@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"signalbox/gitprovider/github"
 	"signalbox/queue"
 	"signalbox/queue/engine"
+	"signalbox/queue/texts"
 	"signalbox/rest"
 	"signalbox/web"
 	"signalbox/webhook"
@@ -94,7 +96,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	hooks.Astray = s.wentAstray
 	s.engine, err = engine.New(engine.Config{
 		Store: store, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
-		Links: engine.Links{Base: s.cfg.baseURL}, AllowedBots: cfg.bots, Privileged: cfg.privileged, Hooks: hooks,
+		Site: texts.Site{Base: s.cfg.baseURL, Prefix: cmp.Or(s.cfg.prefixes...)}, AllowedBots: cfg.bots, Privileged: cfg.privileged, Hooks: hooks,
 	})
 	if err != nil {
 		return s, err
@@ -124,7 +126,7 @@ func hostConfig(cfg config) github.Config {
 func (s *service) routes() (http.Handler, error) {
 	hooks, err := webhook.New(webhook.Config{
 		Secret: s.cfg.webhookSecret, Store: s.db.DB, Host: s.cfg.host, AppID: s.cfg.appID, AppSlug: s.cfg.appSlug,
-		Marker: engine.Marker, Checkbox: engine.Checkbox, CommandPrefixes: s.cfg.prefixes,
+		Marker: texts.Marker, Checkbox: texts.Checkbox, CommandPrefixes: s.cfg.prefixes,
 		OnEvent: s.metrics.received, Log: s.cfg.log, Clock: s.clock.Now,
 	})
 	if err != nil {

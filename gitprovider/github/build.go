@@ -14,6 +14,7 @@ import (
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/mirror"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // branchPrefix is what the names of test branches begin with. Nothing else is
@@ -212,7 +213,7 @@ func (b *building) draft(ctx context.Context, i int) (int64, error) {
 	run := b.work.Runs[i]
 	var out github.PullRequest
 	_, err := b.k.call(ctx, http.MethodPost, at(b.repo, "pulls"), map[string]any{
-		"title": run.Branch, "head": run.Branch, "base": run.Target, "body": b.draftBody(run), "draft": true,
+		"title": texts.DraftTitle(run), "head": run.Branch, "base": run.Target, "body": texts.DraftBody(b.c.webOfRepo(b.repo), run), "draft": true,
 	}, &out)
 	if err == nil && out.GetNumber() > 0 && !out.GetDraft() {
 		err = fmt.Errorf("the host opened pull request %d, and not as a draft", out.GetNumber())
@@ -253,28 +254,4 @@ func (c *Client) openPullFrom(ctx context.Context, k *conn, repo queue.Repo, bra
 		return 0, false, explain(err, "look for the pull request of branch %s", branch)
 	}
 	return number, there, nil
-}
-
-// draftBody tells people what the draft is for. It links the pull requests
-// that are tested without mentioning them: a mention would put a line into
-// the timeline of each, for every run. github.com makes one of every link to
-// itself, too, except by this name.
-func (b *building) draftBody(run queue.BuildRun) string {
-	web := b.c.webURL
-	if web == "https://github.com" {
-		web = "https://redirect.github.com"
-	}
-	var text strings.Builder
-	text.WriteString("Signalbox tests here what would land. It closes this pull request when the test ends; please do not merge it or push to it.\n\nUnder test:\n")
-	for i, s := range run.Chain {
-		ahead := ""
-		if i < len(run.Chain)-run.Own {
-			ahead = " (ahead in the queue)"
-		}
-		fmt.Fprintf(&text, "- [pull request %d](%s/%s/%s/pull/%d)%s\n", s.PR, web, url.PathEscape(b.repo.Owner), url.PathEscape(b.repo.Name), s.PR, ahead)
-		for _, u := range s.Stack {
-			fmt.Fprintf(&text, "  - with it [pull request %d](%s/%s/%s/pull/%d)\n", u.PR, web, url.PathEscape(b.repo.Owner), url.PathEscape(b.repo.Name), u.PR)
-		}
-	}
-	return text.String()
 }

@@ -268,9 +268,14 @@ func (c *Client) source(ctx context.Context, k *conn, repo queue.Repo) (mirror.S
 	}
 	return mirror.Source{
 		Repo: repo, Token: token, Body: body,
-		URL:    c.webURL + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name) + ".git",
+		URL:    c.webOfRepo(repo) + ".git",
 		Emails: func(ctx context.Context, s queue.StepSpec) ([]string, error) { return c.authorEmails(ctx, k, repo, s) },
 	}, nil
+}
+
+// webOfRepo is where people find a repository.
+func (c *Client) webOfRepo(repo queue.Repo) string {
+	return c.webURL + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name)
 }
 
 // signs reports whether the commits that we make are signed.

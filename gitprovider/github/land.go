@@ -13,6 +13,7 @@ import (
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/mirror"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // Land puts tested steps on the target, see gitprovider.Lander and queue.Land.
@@ -285,9 +286,7 @@ func (l *landing) announce(ctx context.Context, commit string) error {
 	if !l.rules.requiresUs(l.work.Branch) {
 		return nil
 	}
-	return l.c.status(ctx, l.k, l.repo, gitprovider.Status{
-		Commit: commit, Name: gitprovider.OwnCheck(l.work.Branch), Status: "completed", Conclusion: "success", Title: "Landing", Summary: "Tested; being landed.",
-	})
+	return l.c.status(ctx, l.k, l.repo, texts.Landing(l.work.Branch, commit))
 }
 
 // closeLanded closes pull requests whose commits landed by a push in which
@@ -314,8 +313,7 @@ func (l *landing) closeOne(ctx context.Context, seen queue.PullRequestSeen, head
 	if !seen.Open || seen.Head != head {
 		return
 	}
-	body := fmt.Sprintf("Landed on `%s` as %s/%s/%s/commit/%s.", l.work.Branch, l.c.webURL, l.repo.Owner, l.repo.Name, commit)
-	err := l.c.Notice(ctx, l.repo, seen.Number, "<!-- signalbox:landed:"+commit+" -->", body)
+	err := l.c.Notice(ctx, l.repo, seen.Number, texts.LandedMarker(commit), texts.Landed(l.c.webOfRepo(l.repo), l.work.Branch, commit))
 	if err == nil {
 		err = l.c.closePull(ctx, l.k, l.repo, seen.Number)
 	}

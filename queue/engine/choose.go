@@ -5,6 +5,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // answer is what is done about a command.
@@ -63,10 +64,10 @@ func judge(q question) answer {
 		return no(q.noQueue())
 	}
 	if q.rightUnknown != "" {
-		return no(noRightsKnownReply(q.rightUnknown))
+		return no(texts.NoRightsKnownReply(q.rightUnknown))
 	}
 	if need := q.needs(); q.right < need {
-		return no(notAllowedReply(q.Command, need))
+		return no(texts.NotAllowedReply(q.Command, need))
 	}
 	switch q.Command.Verb {
 	case queue.VerbMerge, queue.VerbStack:
@@ -78,9 +79,9 @@ func judge(q question) answer {
 	case queue.VerbStatus:
 		return status(q, listening)
 	case queue.VerbHelp:
-		return answer{reaction: thumbsUp, reply: helpReply()}
+		return answer{reaction: thumbsUp, reply: texts.HelpReply(q.site)}
 	default:
-		return no(usageReply(q.Command))
+		return no(texts.UsageReply(q.site, q.Command))
 	}
 }
 
@@ -119,7 +120,7 @@ func (q question) needs() gitprovider.Permission {
 func (q question) listening() []*standing {
 	var queues []*standing
 	for _, s := range append([]*standing{q.base}, q.others...) {
-		if s != nil && s.queue.CommandsEnabled {
+		if s != nil && s.Queue.CommandsEnabled {
 			queues = append(queues, s)
 		}
 	}
@@ -131,7 +132,7 @@ func (q question) noQueue() string {
 	if q.noStack != "" {
 		return q.noStack
 	}
-	return noQueueReply(q.target)
+	return texts.NoQueueReply(q.target)
 }
 
 // merge queues the pull request for the branch that its base is, or leads to:
@@ -140,16 +141,16 @@ func merge(q question) answer {
 	switch {
 	case q.base == nil:
 		return no(q.noQueue())
-	case !q.base.queue.CommandsEnabled:
+	case !q.base.Queue.CommandsEnabled:
 		return answer{ignore: "commands are turned off for this queue"}
-	case q.pr.Merged && q.again && q.base.submitted && q.base.entry.State == queue.Merged:
+	case q.pr.Merged && q.again && q.base.submitted && q.base.Entry.State == queue.Merged:
 		return answer{reaction: thumbsUp} // an earlier attempt queued it, and only the answer is missing
 	case q.pr.Merged:
-		return no(mergedReply())
+		return no(texts.MergedReply())
 	case !q.pr.Open:
-		return no(closedReply())
+		return no(texts.ClosedReply())
 	}
-	c, to := q.Command, q.base.queue
+	c, to := q.Command, q.base.Queue
 	priority := queue.Medium
 	if c.PriorityGiven {
 		priority = c.Priority
@@ -162,13 +163,13 @@ func merge(q question) answer {
 		f.Stack, f.Title = q.stack, c.Title
 	}
 	if why, refused := q.base.window.QueuedAlready(f); refused {
-		return no(refusedReply(why))
+		return no(texts.RefusedReply(why))
 	}
-	a := yes(q, queuedReply(to.Branch, f), wish{to.ID, f})
+	a := yes(q, texts.QueuedReply(to.Branch, f), wish{to.ID, f})
 	if !to.CommentsEnabled {
 		// Nothing else names the commit. However often it is asked for, one
 		// commit is named once.
-		a.reply, a.key = queuedReply(to.Branch, f), fmt.Sprintf("queued:%d:%s", to.ID, q.pr.Head)
+		a.reply, a.key = texts.QueuedReply(to.Branch, f), fmt.Sprintf("queued:%d:%s", to.ID, q.pr.Head)
 	}
 	return a
 }
@@ -177,7 +178,7 @@ func merge(q question) answer {
 // own or, in a stack, that of the topmost.
 func (s *standing) number(q question) int64 {
 	if s.submitted {
-		return s.entry.Number
+		return s.Entry.Number
 	}
 	return q.PR
 }
@@ -188,15 +189,15 @@ func cancel(q question, listening []*standing) answer {
 	active := false
 	var wishes []wish
 	for _, s := range listening {
-		active = active || s.entry.Active()
-		wishes = append(wishes, wish{s.queue.ID, queue.CancelRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
+		active = active || s.Entry.Active()
+		wishes = append(wishes, wish{s.Queue.ID, queue.CancelRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
 	}
 	if !active {
-		a := no(nothingToCancelReply())
+		a := no(texts.NothingToCancelReply())
 		a.wishes = wishes
 		return a
 	}
-	return yes(q, cancellingReply(), wishes...)
+	return yes(q, texts.CancellingReply(), wishes...)
 }
 
 // restart has what is being tested tested again.
@@ -204,19 +205,19 @@ func restart(q question, listening []*standing) answer {
 	var wishes []wish
 	var other *queue.Entry
 	for _, s := range listening {
-		switch s.entry.State {
+		switch s.Entry.State {
 		case queue.Testing, queue.PendingFailure:
-			wishes = append(wishes, wish{s.queue.ID, queue.RestartRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
+			wishes = append(wishes, wish{s.Queue.ID, queue.RestartRequested{PR: s.number(q), By: q.By, Via: queue.ViaUser, At: q.At}})
 		default:
-			if other == nil || s.entry.Active() {
-				other = &s.entry
+			if other == nil || s.Entry.Active() {
+				other = &s.Entry
 			}
 		}
 	}
 	if len(wishes) == 0 {
-		return no(cannotRestartReply(other))
+		return no(texts.CannotRestartReply(other))
 	}
-	return yes(q, restartingReply(), wishes...)
+	return yes(q, texts.RestartingReply(), wishes...)
 }
 
 // status tells how it stands in the queue where it is active, else in that of
@@ -224,12 +225,12 @@ func restart(q question, listening []*standing) answer {
 func status(q question, listening []*standing) answer {
 	best := listening[0]
 	for _, s := range listening {
-		if s.entry.Active() && !best.entry.Active() {
+		if s.Entry.Active() && !best.Entry.Active() {
 			best = s
 		}
 	}
 	if !best.submitted {
-		return answer{reaction: thumbsUp, reply: notSubmittedReply(best.queue.Branch)}
+		return answer{reaction: thumbsUp, reply: texts.NotSubmittedReply(best.Queue.Branch)}
 	}
-	return answer{reaction: thumbsUp, reply: statusReply(best.view)}
+	return answer{reaction: thumbsUp, reply: texts.StatusReply(best.View)}
 }

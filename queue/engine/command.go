@@ -10,6 +10,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // answerCommand checks a command's author, does what was asked if that is
@@ -73,6 +74,7 @@ type question struct {
 	// others are the other queues where it has an active entry: its base
 	// was changed, and that has not been decided on yet.
 	others []*standing
+	site   texts.Site
 	newID  queue.EntryID
 	asked  time.Time // when, by the host: the same in a repetition
 	again  bool      // an earlier attempt may have done what was asked
@@ -80,14 +82,14 @@ type question struct {
 
 // standing is how the pull request stands in one queue.
 type standing struct {
-	view
+	texts.View
 	submitted bool // it has an entry, active or ended, or is in the stack of one
 	window    *queue.Snapshot
 }
 
 // gather reads what an answer depends on.
 func (e *Engine) gather(ctx context.Context, at task, c queue.CommandAsked) (question, error) {
-	q := question{CommandAsked: c, asked: c.At, again: at.again, privileged: e.privileged, newID: queue.EntryID(e.newID())}
+	q := question{CommandAsked: c, site: e.site, asked: c.At, again: at.again, privileged: e.privileged, newID: queue.EntryID(e.newID())}
 	if now := e.clock.Now(); !at.again {
 		// Our own clock, so that wishes that came other ways compare with
 		// this one: the host's is cut to seconds. A repetition keeps to the
@@ -179,13 +181,13 @@ func (e *Engine) gatherStack(ctx context.Context, repo queue.Repo, q *question) 
 		}
 		switch {
 		case len(found) == 0:
-			if q.noStack = noQueueReply(branch); len(q.stack) > 0 {
-				q.noStack = noQueueBeneathReply(on.Number, branch)
+			if q.noStack = texts.NoQueueReply(branch); len(q.stack) > 0 {
+				q.noStack = texts.NoQueueBeneathReply(on.Number, branch)
 			}
 		case len(found) > 1:
-			q.noStack = twoBeneathReply(on.Number, branch, found)
+			q.noStack = texts.TwoBeneathReply(on.Number, branch, found)
 		case len(q.stack) == mostLayers || q.among(found[0].Number):
-			q.noStack = endlessStackReply(mostLayers)
+			q.noStack = texts.EndlessStackReply(mostLayers)
 		default:
 			on = found[0].PullRequest
 			q.stack = append([]queue.PullRequest{on}, q.stack...)
@@ -220,9 +222,9 @@ func (e *Engine) stands(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 		entry = stack
 	}
 	if entry != nil {
-		return &standing{e.look(s, entry), true, s}, nil
+		return &standing{texts.Look(s, entry, e.site, e.clock.Now()), true, s}, nil
 	}
-	return &standing{view{queue: s.Queue, links: e.links, now: e.clock.Now()}, false, s}, nil
+	return &standing{texts.View{Queue: s.Queue, Site: e.site, Now: e.clock.Now()}, false, s}, nil
 }
 
 // carryOut does what was chosen: the wishes first, because they are what the
@@ -254,8 +256,7 @@ func (e *Engine) respond(ctx context.Context, repo queue.Repo, q question, a ans
 		return nil
 	}
 	return e.inTurn(ctx, repo, q.PR, func(ctx context.Context, t turn) error {
-		marker := fmt.Sprintf("<!-- signalbox:reply:%s -->", a.key)
-		return e.told(q, "reply", e.host.Notice(ctx, t.repo, t.pr, marker, marker+"\n"+a.reply+"\n"))
+		return e.told(q, "reply", e.host.Notice(ctx, t.repo, t.pr, texts.ReplyMarker(a.key), texts.Reply(a.key, a.reply)))
 	})
 }
 
@@ -287,5 +288,5 @@ func (e *Engine) untick(ctx context.Context, repo queue.Repo, q question) error 
 	if sticky != q.Comment {
 		return nil
 	}
-	return e.tellPR(ctx, repo, q.base.queue.ID, q.PR)
+	return e.tellPR(ctx, repo, q.base.Queue.ID, q.PR)
 }

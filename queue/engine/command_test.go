@@ -11,6 +11,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // Commands, as stories: somebody says something on a pull request, and this
@@ -241,7 +242,7 @@ func TestATickWithoutTheRightLeavesTheBoxEmpty(t *testing.T) {
 	s.says("wil", 7, 70, merges(queue.Command{}))
 	s.says("wil", 7, 71, queue.Command{Verb: queue.VerbCancel})
 	sticky := s.memory.comments[7]
-	if body := s.on(7)[0]; !strings.Contains(body, "- [ ] "+Checkbox) {
+	if body := s.on(7)[0]; !strings.Contains(body, "- [ ] "+texts.Checkbox) {
 		t.Fatalf("the comment on a cancelled pull request has no box:\n%s", body)
 	}
 	for i := range s.world.comments { // rea ticks it
@@ -249,7 +250,7 @@ func TestATickWithoutTheRightLeavesTheBoxEmpty(t *testing.T) {
 	}
 	s.says("rea", 7, sticky, merges(queue.Command{Text: "(the checkbox)"}))
 	bodies := s.on(7)
-	if !strings.Contains(bodies[0], "- [ ] "+Checkbox) {
+	if !strings.Contains(bodies[0], "- [ ] "+texts.Checkbox) {
 		t.Errorf("the box stayed ticked:\n%s", bodies[0])
 	}
 	if len(bodies) != 2 || !strings.Contains(bodies[1], "You need write access") {

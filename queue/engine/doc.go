@@ -40,8 +40,8 @@
 // What people see on a pull request is written from how things are, never from
 // what has just happened: one sticky comment, edited in place; a status check
 // on the commit that is queued; and one new comment for each ending that the
-// author has to hear of, see endings.go for which. What others wrote is inert
-// in all of them, see inert.go.
+// author has to hear of. What they read is made by package texts. Who writes on a
+// pull request has a turn on it, one in all copies of the program.
 //
 // A command is obeyed when its author has the right at that moment: write
 // access, or admin for --force and urgent priority; help is for everybody who

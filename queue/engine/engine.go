@@ -12,6 +12,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // Config is what an engine is made of. Store and Host are needed; the zero
@@ -27,8 +28,8 @@ type Config struct {
 	// Poll is how often everything is looked at though nothing rang, in case
 	// a wake-up of the store was lost; 0 = 5 seconds.
 	Poll time.Duration
-	// Links makes the links in everything that people read.
-	Links Links
+	// Site is what is special to us in everything that people read.
+	Site texts.Site
 	// AllowedBots are the logins whose commands are obeyed although the host
 	// says that they are Apps or bot accounts.
 	AllowedBots []string
@@ -89,7 +90,7 @@ type Engine struct {
 	log     *slog.Logger
 	workers int
 	poll    time.Duration
-	links   Links
+	site    texts.Site
 	bots    map[string]bool // in lower case
 	// privileged is Config.Privileged.
 	privileged gitprovider.Permission
@@ -132,7 +133,7 @@ func New(c Config) (*Engine, error) {
 		clock: c.Clock, log: c.Log,
 		workers: cmp.Or(max(c.Workers, 0), defaultWorkers),
 		poll:    cmp.Or(max(c.Poll, 0), defaultPoll),
-		links:   c.Links, bots: map[string]bool{}, privileged: cmp.Or(c.Privileged, gitprovider.AdminPermission), newID: c.NewID, hooks: c.Hooks,
+		site:    c.Site, bots: map[string]bool{}, privileged: cmp.Or(c.Privileged, gitprovider.AdminPermission), newID: c.NewID, hooks: c.Hooks,
 		routing: newBell(), deciding: newBell(), timing: newBell(),
 		failures: map[queue.ID]int{}, repos: map[queue.ID]queue.RepoID{}, upTo: map[queue.EntryID]int64{},
 	}

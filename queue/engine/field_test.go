@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // Cases from the field about what people are told, and when.
@@ -44,7 +45,7 @@ func TestBC86OneNewCommentForAFailureAndEditsForTheRest(t *testing.T) {
 		t.Fatalf("comments = %q, want the sticky one and one notice", got)
 	}
 	notice := got[1]
-	if strings.Contains(notice, stickyMarker) {
+	if strings.Contains(notice, texts.StickyMarker) {
 		notice = got[0]
 	}
 	for _, want := range []string{"@wil ", "`REQUIRED_STATUS_FAILED`", "[`build`](https://ci.example.com/1)", "**What to do:**"} {

@@ -8,39 +8,24 @@ import (
 	"strings"
 
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
-
-// stateLabels are the labels that show where an entry stands, while
-// StateLabelsEnabled. A state that is not here has none.
-var stateLabels = map[queue.EntryState]string{
-	queue.NotReady:       "signalbox: waiting",
-	queue.Pending:        "signalbox: in line",
-	queue.Testing:        "signalbox: testing",
-	queue.PendingFailure: "signalbox: testing",
-	queue.TestsPassed:    "signalbox: passed",
-	queue.Merged:         "signalbox: merged",
-	queue.Failed:         "signalbox: failed",
-}
 
 // label writes the labels of a pull request that are ours to write: that of
 // its state, if state labels are on, and no other of them; and, if a label
 // queues, not that one once a submission has ended, so that it can be given
 // again. Labels that are as they should be cost nothing but a look.
-func (e *Engine) label(ctx context.Context, t turn, v view) error {
+func (e *Engine) label(ctx context.Context, t turn, v texts.View) error {
 	var want, drop []string
-	if v.queue.StateLabelsEnabled {
-		if name := stateLabels[v.entry.State]; name != "" {
-			want = append(want, name)
+	if v.Queue.StateLabelsEnabled {
+		drop = texts.StateLabels()
+		if name := texts.StateLabel(v.Entry.State); name != "" {
+			want = []string{name}
+			drop = slices.DeleteFunc(drop, func(other string) bool { return other == name })
 		}
-		for _, name := range stateLabels {
-			if !slices.Contains(want, name) && !slices.Contains(drop, name) {
-				drop = append(drop, name)
-			}
-		}
-		slices.Sort(drop)
 	}
-	if v.queue.LabelCommandsEnabled && !v.entry.Active() {
-		drop = append(drop, v.queue.EnqueueingLabel)
+	if v.Queue.LabelCommandsEnabled && !v.Entry.Active() {
+		drop = append(drop, v.Queue.EnqueueingLabel)
 	}
 	if len(want)+len(drop) == 0 {
 		return nil

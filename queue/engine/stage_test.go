@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -60,7 +61,7 @@ func newStage(t *testing.T, change func(*Config), queues ...queue.Queue) *stage 
 	ids := 0
 	c := Config{
 		Store: s.memory, Host: s.world, Clock: s.clock, Log: slog.New(slog.NewTextHandler(s.log, nil)),
-		Links: Links{Base: "https://signalbox.example.com"}, AllowedBots: []string{"Robo[bot]"},
+		Site: texts.Site{Base: "https://signalbox.example.com"}, AllowedBots: []string{"Robo[bot]"},
 		NewID: func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}
 	if change != nil {

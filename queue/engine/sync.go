@@ -7,6 +7,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // mostRenders is how often one attempt tells the state anew when it changes
@@ -61,7 +62,7 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 			return err
 		}
 		e.remember(*v)
-		state := v.state()
+		state := stateOf(*v)
 		if state == told {
 			return nil
 		}
@@ -70,7 +71,7 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 		if err != nil {
 			return fmt.Errorf("see whether pull request %d has changed while being told: %w", pr, err)
 		}
-		if now == v.entry.Version {
+		if now == v.Entry.Version {
 			return nil
 		}
 	}
@@ -80,20 +81,20 @@ func (e *Engine) tellPR(ctx context.Context, repo queue.Repo, id queue.ID, pr in
 // tellOnce tells how a pull request stands now, unless that is what was told
 // already, and returns what it saw; nil: there is nothing to tell. Then, each
 // in its own turn, it tells the pull requests of the stack.
-func (e *Engine) tellOnce(ctx context.Context, repo queue.Repo, id queue.ID, pr int64, told string) (v *view, err error) {
+func (e *Engine) tellOnce(ctx context.Context, repo queue.Repo, id queue.ID, pr int64, told string) (v *texts.View, err error) {
 	var later []error
 	err = e.inTurn(ctx, repo, pr, func(ctx context.Context, t turn) (err error) {
-		if v, err = e.see(ctx, t, id); err != nil || v == nil || v.state() == told {
+		if v, err = e.see(ctx, t, id); err != nil || v == nil || stateOf(*v) == told {
 			return err
 		}
 		later = e.show(ctx, t, *v)
 		return nil
 	})
-	if err != nil || v == nil || v.state() == told || !v.queue.CommentsEnabled {
+	if err != nil || v == nil || stateOf(*v) == told || !v.Queue.CommentsEnabled {
 		return v, errors.Join(append(later, err)...)
 	}
-	for _, l := range v.entry.Stack {
-		err := e.inTurn(ctx, repo, l.Number, func(ctx context.Context, t turn) error { return e.sticky(ctx, t, layerText(*v, l)) })
+	for _, l := range v.Entry.Stack {
+		err := e.inTurn(ctx, repo, l.Number, func(ctx context.Context, t turn) error { return e.sticky(ctx, t, texts.Layer(*v, l)) })
 		later = append(later, e.notLater(*v, "comment", err)...)
 	}
 	return v, errors.Join(later...)
@@ -101,7 +102,7 @@ func (e *Engine) tellOnce(ctx context.Context, repo queue.Repo, id queue.ID, pr 
 
 // see is how a pull request stands in a queue; nil when it does not, or there
 // is no such queue any more.
-func (e *Engine) see(ctx context.Context, t turn, id queue.ID) (*view, error) {
+func (e *Engine) see(ctx context.Context, t turn, id queue.ID) (*texts.View, error) {
 	s, err := e.store.ReadPRs(ctx, id, t.pr)
 	if errors.Is(err, queue.ErrNotFound) {
 		return nil, nil
@@ -114,32 +115,32 @@ func (e *Engine) see(ctx context.Context, t turn, id queue.ID) (*view, error) {
 		return nil, nil
 	}
 	s.Queue.Repo = t.repo // its present name
-	v := e.look(s, entry)
+	v := texts.Look(s, entry, e.site, e.clock.Now())
 	return &v, nil
 }
 
-// state is everything that a telling depends on: two views with one state need
-// no second telling.
-func (v view) state() string {
-	v.now = v.entry.StateChangedAt // the time of looking is no news
-	text := stickyText(v) + noticeText(v) + v.entry.BoundHead + fmt.Sprint(v.queue.StateLabelsEnabled, v.queue.LabelCommandsEnabled)
-	for _, l := range v.entry.Stack {
-		text += layerText(v, l)
+// stateOf is everything that a telling depends on: two views with one state
+// need no second telling.
+func stateOf(v texts.View) string {
+	v.Now = v.Entry.StateChangedAt // the time of looking is no news
+	text := texts.Sticky(v) + texts.Notice(v) + v.Entry.BoundHead + fmt.Sprint(v.Queue.StateLabelsEnabled, v.Queue.LabelCommandsEnabled)
+	for _, l := range v.Entry.Stack {
+		text += texts.Layer(v, l)
 	}
 	return text
 }
 
 // show writes what is enabled: the notice first, because it is what the author
 // waits for. It returns what may work later.
-func (e *Engine) show(ctx context.Context, t turn, v view) (later []error) {
+func (e *Engine) show(ctx context.Context, t turn, v texts.View) (later []error) {
 	try := func(what string, err error) { later = append(later, e.notLater(v, what, err)...) }
-	if v.queue.CommentsEnabled && !v.entry.Active() && ended(v.entry).calls {
-		try("notice", e.host.Notice(ctx, t.repo, t.pr, endedMarker(v.entry), noticeText(v)))
+	if v.Queue.CommentsEnabled && texts.Calls(v.Entry) {
+		try("notice", e.host.Notice(ctx, t.repo, t.pr, texts.EndedMarker(v.Entry), texts.Notice(v)))
 	}
-	if v.queue.StatusCheckEnabled {
+	if v.Queue.StatusCheckEnabled {
 		try("status", e.check(ctx, t, v, try))
 	}
-	if v.queue.CommentsEnabled {
+	if v.Queue.CommentsEnabled {
 		try("comment", e.comment(ctx, t, v))
 	}
 	try("labels", e.label(ctx, t, v))
@@ -148,14 +149,14 @@ func (e *Engine) show(ctx context.Context, t turn, v view) (later []error) {
 
 // notLater logs what the host refuses, which does not keep the rest from being
 // written; what may work later it returns.
-func (e *Engine) notLater(v view, what string, err error) []error {
+func (e *Engine) notLater(v texts.View, what string, err error) []error {
 	switch {
 	case err == nil:
 		return nil
 	case gitprovider.KindOf(err) == gitprovider.Transient:
 		return []error{fmt.Errorf("%s: %w", what, err)}
 	default:
-		e.log.Warn("the host refused to have something told", "queue", v.queue.ID, "pr", v.entry.Number, "what", what, "error", err)
+		e.log.Warn("the host refused to have something told", "queue", v.Queue.ID, "pr", v.Entry.Number, "what", what, "error", err)
 		return nil
 	}
 }
@@ -165,27 +166,27 @@ func (e *Engine) notLater(v view, what string, err error) []error {
 // or it would wait there for ever. Which commit carries an unfinished check is
 // stored before it gets one and forgotten after it is completed, so that
 // whoever tells next knows it, after a restart and in another copy too.
-func (e *Engine) check(ctx context.Context, t turn, v view, try func(what string, err error)) error {
-	old, err := e.store.UnfinishedCheck(ctx, v.queue.ID, t.pr)
+func (e *Engine) check(ctx context.Context, t turn, v texts.View, try func(what string, err error)) error {
+	old, err := e.store.UnfinishedCheck(ctx, v.Queue.ID, t.pr)
 	if err != nil {
 		return fmt.Errorf("see which commit has an unfinished check: %w", err)
 	}
-	if old != "" && old != v.entry.BoundHead {
-		err := e.host.Status(ctx, t.repo, overtakenStatus(v, old))
+	if old != "" && old != v.Entry.BoundHead {
+		err := e.host.Status(ctx, t.repo, texts.Overtaken(v, old))
 		if err != nil && gitprovider.KindOf(err) == gitprovider.Transient {
 			return err // it is not forgotten
 		}
 		try("old status", err)
 	}
 	unfinished := ""
-	if v.entry.Active() {
-		unfinished = v.entry.BoundHead
+	if v.Entry.Active() {
+		unfinished = v.Entry.BoundHead
 	}
 	set := func() error {
 		if old == unfinished {
 			return nil
 		}
-		if err := e.store.SetUnfinishedCheck(ctx, v.queue.ID, t.pr, unfinished); err != nil {
+		if err := e.store.SetUnfinishedCheck(ctx, v.Queue.ID, t.pr, unfinished); err != nil {
 			return fmt.Errorf("remember which commit has an unfinished check: %w", err)
 		}
 		return nil
@@ -195,7 +196,7 @@ func (e *Engine) check(ctx context.Context, t turn, v view, try func(what string
 			return err
 		}
 	}
-	if err := e.host.Status(ctx, t.repo, statusOf(v)); err != nil {
+	if err := e.host.Status(ctx, t.repo, texts.Status(v)); err != nil {
 		return err
 	}
 	return set()
@@ -203,19 +204,19 @@ func (e *Engine) check(ctx context.Context, t turn, v view, try func(what string
 
 // comment writes the sticky comment. A pull request has one of them: when it
 // has moved to another queue, the one where it ended leaves it to the other.
-func (e *Engine) comment(ctx context.Context, t turn, v view) error {
-	if !v.entry.Active() || v.entry.Base != v.queue.Branch {
+func (e *Engine) comment(ctx context.Context, t turn, v texts.View) error {
+	if !v.Entry.Active() || v.Entry.Base != v.Queue.Branch {
 		others, err := e.store.QueuesWith(ctx, t.repo.ID, t.pr)
 		if err != nil {
 			return fmt.Errorf("find the queues of pull request %d: %w", t.pr, err)
 		}
 		for _, other := range others {
-			if other != v.queue.ID {
+			if other != v.Queue.ID {
 				return nil
 			}
 		}
 	}
-	return e.sticky(ctx, t, stickyText(v))
+	return e.sticky(ctx, t, texts.Sticky(v))
 }
 
 // sticky makes the one sticky comment of a pull request read so.
@@ -224,7 +225,7 @@ func (e *Engine) sticky(ctx context.Context, t turn, text string) error {
 	if err != nil {
 		return fmt.Errorf("read the comment's id: %w", err)
 	}
-	id, err := e.host.Comment(ctx, t.repo, t.pr, known, stickyMarker, text)
+	id, err := e.host.Comment(ctx, t.repo, t.pr, known, texts.StickyMarker, text)
 	if err != nil {
 		return err
 	}
@@ -244,11 +245,11 @@ func (e *Engine) toldUpTo(id queue.EntryID) int64 {
 }
 
 // remember notes what was told.
-func (e *Engine) remember(v view) {
+func (e *Engine) remember(v texts.View) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.upTo) >= mostTold {
 		clear(e.upTo) // costs a few calls, nothing else
 	}
-	e.upTo[v.entry.ID] = max(v.entry.Version, e.upTo[v.entry.ID])
+	e.upTo[v.Entry.ID] = max(v.Entry.Version, e.upTo[v.Entry.ID])
 }

@@ -8,6 +8,7 @@ import (
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
+	"signalbox/queue/texts"
 )
 
 // What people see on a pull request while it goes through a queue, with real
@@ -151,15 +152,6 @@ func TestTheStatusCheckOnAnOldCommitIsNotForgotten(t *testing.T) {
 	}
 }
 
-// Our word that it landed may come before the host's that it is merged.
-func TestNothingThatLandedIsOfferedAgain(t *testing.T) {
-	t.Parallel()
-	v := viewOf(queue.Merged, queue.MergedByQueue, "")
-	if text := stickyText(v); strings.Contains(text, Checkbox) {
-		t.Errorf("the box is shown though it landed:\n%s", text)
-	}
-}
-
 func TestWhatChangesWhileItIsToldIsToldToo(t *testing.T) {
 	t.Parallel()
 	s := staged(t)
@@ -177,7 +169,7 @@ func TestWhatChangesWhileItIsToldIsToldToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range s.on(7) {
-		if strings.Contains(body, stickyMarker) && !strings.Contains(body, "Signalbox: cancelled") {
+		if strings.Contains(body, texts.StickyMarker) && !strings.Contains(body, "Signalbox: cancelled") {
 			t.Errorf("the comment tells what no longer is:\n%s", body)
 		}
 	}
@@ -264,7 +256,7 @@ func TestAPullRequestThatMovedToAnotherQueueHasOneComment(t *testing.T) {
 	}
 	var sticky []string
 	for _, body := range s.on(7) {
-		if strings.Contains(body, stickyMarker) {
+		if strings.Contains(body, texts.StickyMarker) {
 			sticky = append(sticky, body)
 		}
 	}

@@ -18,7 +18,7 @@ func TestTwoWhoTellAtOnceTellOnce(t *testing.T) {
 	t.Parallel()
 	sync7 := queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}
 	help := queue.AnswerCommand{Repo: 1, Command: queue.CommandAsked{
-		PR: 7, Review: 70, By: queue.Actor{Login: "wil", ID: 2}, Command: queue.Command{Verb: queue.VerbHelp}, At: noon}}
+		PR: 7, Review: 70, By: queue.Actor{Login: "wil", ID: 2}, Command: queue.Command{Verb: queue.VerbHelp}, At: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)}}
 	stacked := queue.SyncPR{Queue: 1, Entry: "e9", PR: 9} // 7 is in its stack
 	for name, jobs := range map[string][2]queue.Action{
 		"two jobs":                   {sync7, sync7},
@@ -71,7 +71,7 @@ func TestTwoWhoTellAtOnceTellOnce(t *testing.T) {
 
 // anotherCopy is an engine that shares the store and the host of another.
 func anotherCopy(t *testing.T, s *stage) *Engine {
-	e, err := New(Config{Store: s.memory, Host: s.world, Clock: s.clock, Links: s.e.links})
+	e, err := New(Config{Store: s.memory, Host: s.world, Clock: s.clock, Site: s.e.site})
 	if err != nil {
 		t.Fatal(err)
 	}

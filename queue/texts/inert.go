@@ -1,4 +1,4 @@
-package engine
+package texts
 
 import (
 	"net/url"

@@ -1,4 +1,4 @@
-package engine
+package texts
 
 import (
 	"strings"
@@ -68,10 +68,17 @@ var endings = map[queue.EntryState]map[queue.Reason]endingText{
 // its code, and calls the author when the entry failed.
 func ended(e queue.Entry) endingText {
 	if t, ok := endings[e.State][e.Reason]; ok {
-		if e.Stacked() {
-			t.next = strings.ReplaceAll(t.next, "`/merge`", "`/signalbox stack`")
-		}
 		return t
 	}
 	return endingText{what: "of " + quoted(string(e.Reason)), calls: e.State == queue.Failed}
+}
+
+// nextStep is the one thing to do about an ending, "" if there is nothing. A
+// stack is queued by another command.
+func nextStep(v View) string {
+	next := ended(v.Entry).next
+	if v.Entry.Stacked() {
+		next = strings.ReplaceAll(next, "`/merge`", v.Site.command("stack"))
+	}
+	return next
 }
