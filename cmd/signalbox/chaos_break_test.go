@@ -201,6 +201,11 @@ func (c *chaos) breakages(k *copyOf) []breakage {
 	return []breakage{
 		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
 		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
+		{"a server stopped for a while", func() func() {
+			cmd := k.cmd
+			_ = cmd.Process.Signal(syscall.SIGSTOP) // it may have ended
+			return func() { _ = cmd.Process.Signal(syscall.SIGCONT) }
+		}},
 		{"Postgres killed", func() func() { c.killPostgres(); return c.startPostgres }},
 		{"the network to Postgres cut", link(k.database, linkCut)},
 		{"the network to Postgres hung", link(k.database, linkHung)},

@@ -13,6 +13,8 @@ type Faults struct {
 	// Draw returns a number from 0 to n-1; 0 means that all goes well. The
 	// label says what it is about.
 	Draw func(label string, n int) int
+	// Jump is how far the service's clock may be from the host's, either way.
+	Jump time.Duration
 	// Quiet ends all faults, for the end of a history.
 	Quiet bool
 }
@@ -29,6 +31,21 @@ func (f *Faults) draw(label string, n int) int {
 // deadline of the engine: what is later than that counts as gone.
 func (f *Faults) delay(label string) time.Duration {
 	return time.Duration(1+f.draw(label, 300)) * time.Second
+}
+
+// jump may set the service's clock: another copy decides, or somebody has set it
+// right. Once all is quiet it is right.
+func (f *Faults) jump(w *World) {
+	if f == nil || f.Jump == 0 {
+		return
+	}
+	switch n := f.draw("clock", 20); {
+	case n == 0 && !f.Quiet: // as it was
+	case n < 15:
+		w.Skew = 0
+	default:
+		w.Skew = f.Jump * time.Duration(n-17) / 2 // -1, -1/2, 0, 1/2, 1
+	}
 }
 
 // The fates of a message from outside.
@@ -57,7 +74,7 @@ func (w *World) notify(f queue.Fact) {
 
 // The fates of an action.
 const (
-	performed       = iota // the first eight of fifteen are
+	performed       = iota // the first eight of seventeen are
 	late            = iota + 7
 	lateAnswer      // done at once, told later: what is told may be old by then
 	failed          // nobody could do it
@@ -65,6 +82,8 @@ const (
 	lateFailedAfter // both
 	vanished        // the job is gone, and nobody will ever tell
 	answeredTwice   // the same answer comes again
+	redone          // done, but whoever did it was killed before it could say so: it is done again
+	torn            // the same, killed half way
 	actionFates
 )
 
@@ -72,7 +91,7 @@ const (
 // and tells what came of it.
 func (w *World) perform(a queue.Action) {
 	fate := w.Faults.draw(a.Kind(), actionFates)
-	if _, stop := a.(queue.StopRun); stop && fate > late {
+	if _, stop := a.(queue.StopRun); stop && fate > late && fate < redone {
 		fate = late // it is repeated until it is done, and has no answer
 	}
 	switch fate {
@@ -91,6 +110,13 @@ func (w *World) perform(a queue.Action) {
 			w.do(a)
 			w.tellAll(w.unknown(a))
 		})
+	case redone, torn:
+		if fate == torn {
+			w.do(half(a))
+		} else {
+			w.do(a)
+		}
+		w.after(w.Faults.delay("again after"), func() { w.tellAll(w.do(a)) })
 	case vanished:
 	case answeredTwice:
 		answer := w.do(a)
@@ -98,6 +124,20 @@ func (w *World) perform(a queue.Action) {
 		w.after(w.Faults.delay("told again after"), func() { w.tellAll(answer) })
 	default:
 		w.tellAll(w.do(a))
+	}
+}
+
+// half is the beginning of an action of several steps that are done one after the
+// other. Landing has a way of its own to stop half way, see lander.halfWay.
+func half(a queue.Action) queue.Action {
+	switch b := a.(type) {
+	case queue.BuildRuns:
+		b.Runs = b.Runs[:len(b.Runs)/2]
+		return b
+	case queue.Land:
+		return queue.SyncPR{} // nothing was done yet
+	default:
+		return a
 	}
 }
 
@@ -114,11 +154,11 @@ func (w *World) unknown(a queue.Action) []queue.Fact {
 	case queue.BuildRuns:
 		var facts []queue.Fact
 		for _, b := range a.Runs {
-			facts = append(facts, queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleTransient, Message: message, At: w.Now})
+			facts = append(facts, queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleTransient, Message: message, At: w.clock()})
 		}
 		return facts
 	case queue.Land:
-		return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: queue.TroubleTransient, Message: message, At: w.Now}}
+		return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: queue.TroubleTransient, Message: message, At: w.clock()}}
 	case queue.RefreshPR:
 		return []queue.Fact{queue.RefreshEnded{PR: a.PR, Message: message}}
 	case queue.Resync:

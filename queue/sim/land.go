@@ -10,7 +10,7 @@ import (
 // land puts steps on the target, as the host would let us, and tells how it
 // went. It first finds out what an earlier attempt did.
 func (w *World) land(a queue.Land) []queue.Fact {
-	l := &lander{w: w, a: a, ended: queue.LandingEnded{Landing: a.Landing, At: w.Now}}
+	l := &lander{w: w, a: a, ended: queue.LandingEnded{Landing: a.Landing, At: w.clock()}}
 	l.found()
 	l.heads()
 	l.rules()

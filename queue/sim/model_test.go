@@ -68,6 +68,7 @@ func anyRequests(t *rapid.T, k kinds) []request {
 
 // play has the engine handle the same requests, with nobody interfering.
 func play(t *rapid.T, s queue.Settings, requests []request) *World {
+	simulated.Add(int64(len(requests)))
 	w := NewWorld(s)
 	w.Auto = true
 	c := Checker{Deterministic: true}

@@ -221,7 +221,7 @@ func (w *World) Submit(number int64, wish Wish) error {
 	}
 	f := queue.Submitted{
 		PullRequest: p.PullRequest, ID: queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", number)),
-		By: p.Author, Via: queue.ViaUser, Priority: queue.Medium, NoBatch: wish.NoBatch, Force: wish.Force, At: w.Now,
+		By: p.Author, Via: queue.ViaUser, Priority: queue.Medium, NoBatch: wish.NoBatch, Force: wish.Force, At: w.clock(),
 	}
 	if wish.Priority != nil {
 		f.Priority, f.PriorityGiven = *wish.Priority, true
@@ -246,17 +246,17 @@ func (w *World) SubmitStack(number int64, wish Wish) error {
 
 // Cancel asks for a pull request to leave.
 func (w *World) Cancel(number int64, by string) {
-	w.tell(queue.CancelRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.Now})
+	w.tell(queue.CancelRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.clock()})
 }
 
 // Restart asks for a pull request's group to be tested again.
 func (w *World) Restart(number int64, by string) {
-	w.tell(queue.RestartRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.Now})
+	w.tell(queue.RestartRequested{PR: number, By: queue.Actor{Login: by, ID: int64(len(by))}, Via: queue.ViaUser, At: w.clock()})
 }
 
 // Set changes the queue's settings or state.
 func (w *World) Set(c queue.Change) {
-	w.tell(queue.ChangeRequested{Change: c, By: queue.Actor{Login: "owner", ID: 5}, At: w.Now})
+	w.tell(queue.ChangeRequested{Change: c, By: queue.Actor{Login: "owner", ID: 5}, At: w.clock()})
 }
 
 // RunOf finds the live or newest run that tests a pull request.

@@ -48,7 +48,7 @@ func (w *World) do(a queue.Action) []queue.Fact {
 	case queue.SyncPR: // nobody looks
 		return nil
 	case queue.RunPreflight: // all is well here
-		return []queue.Fact{queue.PreflightSeen{At: w.Now}}
+		return []queue.Fact{queue.PreflightSeen{At: w.clock()}}
 	default:
 		w.err = fmt.Errorf("nobody performs %s", a.Kind())
 		return nil
@@ -108,12 +108,12 @@ func (w *World) build(b queue.BuildRun, all queue.BuildRuns, failed map[queue.En
 	for i, spec := range b.Chain {
 		step := spec.Step
 		if failed[step.Entry] {
-			return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleStale, Message: "Something ahead was not built.", At: w.Now}
+			return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleStale, Message: "Something ahead was not built.", At: w.clock()}
 		}
 		if step.Commit == "" {
 			if p := w.host.pulls[step.PR]; p.Head != step.Head {
 				failed[step.Entry] = true
-				return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleStale, Entry: step.Entry, Message: fmt.Sprintf("The head of #%d moved.", step.PR), At: w.Now}
+				return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleStale, Entry: step.Entry, Message: fmt.Sprintf("The head of #%d moved.", step.PR), At: w.clock()}
 			}
 			next, ok := w.host.landStamped(step.Stamp, step.PR, step.Head, at)
 			if !ok {
@@ -130,16 +130,16 @@ func (w *World) build(b queue.BuildRun, all queue.BuildRuns, failed map[queue.En
 		required[i] = queue.Required{Name: name}
 	}
 	if len(required) == 0 {
-		return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleNoRequired, Message: "Nothing is required.", At: w.Now}
+		return queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleNoRequired, Message: "Nothing is required.", At: w.clock()}
 	}
 	w.startCI(b.Branch, at)
-	return queue.RunBuilt{Run: b.Run, Base: b.Base, Chain: chain, Required: required, RequiredSource: queue.FromQueue, At: w.Now}
+	return queue.RunBuilt{Run: b.Run, Base: b.Base, Chain: chain, Required: required, RequiredSource: queue.FromQueue, At: w.clock()}
 }
 
 // conflict finds out whom the i-th step of a chain does not merge with.
 func (w *World) conflict(b queue.BuildRun, i int) queue.RunNotBuilt {
 	step := b.Chain[i]
-	f := queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleConflict, Entry: step.Entry, At: w.Now,
+	f := queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleConflict, Entry: step.Entry, At: w.clock(),
 		Message: fmt.Sprintf("#%d does not merge onto %s.", step.PR, b.Target)}
 	at := b.Base.Commit
 	for _, other := range b.Chain[:i] {

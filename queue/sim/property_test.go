@@ -22,9 +22,11 @@ func TestPeopleAndFaults(t *testing.T) {
 			w.state.TestChecks = []string{"ci"}
 		}
 		if rapid.Bool().Draw(t, "faults") {
-			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
+			w.Faults = anyFaults(t)
+			w.Faults.Jump = rapid.SampledFrom([]time.Duration{5 * time.Second, farOff}).Draw(t, "clock jumps by")
 		}
-		c := Checker{Deterministic: true}
+		// Whose time is up because the clock jumped by half an hour is not innocent.
+		c := Checker{Deterministic: w.Faults == nil || w.Faults.Jump != farOff}
 		c.Watch(w)
 		p := &people{w: w}
 		t.Repeat(p.actions())
@@ -42,7 +44,8 @@ func TestResultsOfFailedChecks(t *testing.T) {
 		w := NewWorld(settings)
 		w.state.TestChecks = []string{"ci"}
 		if rapid.Bool().Draw(t, "faults") {
-			w.Faults = &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
+			w.Faults = anyFaults(t)
+			w.Faults.Jump = 5 * time.Second
 		}
 		c := Checker{Deterministic: true}
 		c.Watch(w)
@@ -56,6 +59,13 @@ func TestResultsOfFailedChecks(t *testing.T) {
 		t.Repeat(some)
 		p.calm(t)
 	})
+}
+
+// farOff is how wrong a clock can be that nobody has set right.
+const farOff = 30 * time.Minute
+
+func anyFaults(t *rapid.T) *Faults {
+	return &Faults{Draw: func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }}
 }
 
 // people do things to a world.
@@ -350,6 +360,7 @@ func (p *people) set(t *rapid.T) {
 // interferes, and whoever cannot become ready is closed.
 func (p *people) calm(t *rapid.T) {
 	w := p.w
+	simulated.Add(p.open)
 	if w.Faults != nil {
 		w.Faults.Quiet = true
 	}

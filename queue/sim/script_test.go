@@ -2,15 +2,29 @@ package sim
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"signalbox/queue"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// simulated counts the pull requests of random histories.
+var simulated atomic.Int64
+
+// TestMain says how many there were: make soak adds them up.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if n := simulated.Load(); n > 0 {
+		fmt.Printf("simulated pull requests: %d\n", n)
+	}
+	os.Exit(code)
+}
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts really say into their files")
 

@@ -13,8 +13,12 @@ import (
 // World is one queue and everything around it, in virtual time. It is not safe
 // for use by several goroutines.
 type World struct {
-	// Now is the virtual time; it only moves forward, by Advance.
+	// Now is the virtual time of the host and of people; it only moves forward,
+	// by Advance.
 	Now time.Time
+	// Skew is how far the clock of the service is ahead of it. Copies of the
+	// program have clocks of their own, and clocks are set right: it jumps.
+	Skew time.Duration
 	// Moves are all timeline rows so far.
 	Moves []queue.Move
 	// Receipts are of all that landed so far.
@@ -101,7 +105,10 @@ func (w *World) Settle() error {
 	return w.err
 }
 
-func (w *World) due() bool { return !w.wake.IsZero() && !w.Now.Before(w.wake) }
+// clock is what the service's clock shows.
+func (w *World) clock() time.Time { return w.Now.Add(w.Skew) }
+
+func (w *World) due() bool { return !w.wake.IsZero() && !w.clock().Before(w.wake) }
 
 // decide folds everything in the inbox into one decision and keeps its plan.
 func (w *World) decide() {
@@ -111,7 +118,9 @@ func (w *World) decide() {
 		received = append(received, queue.Received{ID: w.wishes, Fact: w.sent(f)})
 	}
 	w.inbox = nil
-	plan := queue.Reconcile(w.copy(), received, w.Now)
+	w.Faults.jump(w)
+	now := w.clock()
+	plan := queue.Reconcile(w.copy(), received, now)
 	w.anyOrder(received, plan)
 	w.save(plan)
 	w.fixedPoint()
@@ -124,7 +133,7 @@ func (w *World) decide() {
 func (w *World) anyOrder(received []queue.Received, plan queue.Plan) {
 	reversed := slices.Clone(received)
 	slices.Reverse(reversed)
-	other := queue.Reconcile(w.copy(), reversed, w.Now)
+	other := queue.Reconcile(w.copy(), reversed, w.clock())
 	if !reflect.DeepEqual(plan, other) && w.err == nil {
 		w.err = fmt.Errorf("the order of %d facts matters: %+v", len(received), received)
 	}
@@ -132,7 +141,7 @@ func (w *World) anyOrder(received []queue.Received, plan queue.Plan) {
 
 // fixedPoint checks that a decision with nothing new asks for nothing.
 func (w *World) fixedPoint() {
-	again := queue.Reconcile(w.copy(), nil, w.Now)
+	again := queue.Reconcile(w.copy(), nil, w.clock())
 	if n := len(again.Moves) + len(again.Actions) + len(again.Entries) + len(again.Groups) + len(again.Runs); n > 0 && w.err == nil {
 		w.err = fmt.Errorf("a decision with nothing new asked for %d things: %+v %+v", n, again.Moves, again.Actions)
 	}
@@ -223,6 +232,11 @@ func (w *World) Advance(d time.Duration) error {
 // next is the time of the next thing that happens by itself.
 func (w *World) next() (time.Time, bool) {
 	at := w.wake
+	if !at.IsZero() {
+		if at = at.Add(-w.Skew); at.Before(w.Now) {
+			at = w.Now
+		}
+	}
 	for _, e := range w.later {
 		if at.IsZero() || e.at.Before(at) {
 			at = e.at
