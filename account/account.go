@@ -144,3 +144,9 @@ const (
 	WriteRight       // push to it
 	AdminRight       // change its settings
 )
+
+// Place is to whom a repository belongs, and its main branch.
+type Place struct {
+	Org           string // slug of the organisation
+	DefaultBranch string // "" = the host has not said yet
+}

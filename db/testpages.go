@@ -10,6 +10,7 @@ import (
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
+	"signalbox/account"
 	"signalbox/flaky"
 	"signalbox/queue"
 )
@@ -253,24 +254,24 @@ func (db *DB) WithoutQueue(ctx context.Context, text string, take int) ([]queue.
 	return repos, nil
 }
 
-// OrganizationNames are the slugs of the organisations that repositories belong
-// to.
-func (db *DB) OrganizationNames(ctx context.Context, repos []queue.RepoID) (map[queue.RepoID]string, error) {
+// Places say to whom repositories belong. One that is not there is left out.
+func (db *DB) Places(ctx context.Context, repos []queue.RepoID) (map[queue.RepoID]account.Place, error) {
 	ids := make([]int64, len(repos))
 	for i, id := range repos {
 		ids[i] = int64(id)
 	}
 	var rows []struct {
-		ID   int64  `json:"id"`
-		Slug string `json:"slug"`
+		ID            int64  `json:"id"`
+		Slug          string `json:"slug"`
+		DefaultBranch string `json:"default_branch"`
 	}
 	if err := db.sql.SelectContext(ctx, &rows, `
-		SELECT r.id, o.slug FROM repositories r JOIN organizations o ON o.id = r.org_id WHERE r.id = ANY($1)`, pq.Array(ids)); err != nil {
-		return nil, fail("find the organisations of repositories", err)
+		SELECT r.id, o.slug, r.default_branch FROM repositories r JOIN organizations o ON o.id = r.org_id WHERE r.id = ANY($1)`, pq.Array(ids)); err != nil {
+		return nil, fail("find out to whom repositories belong", err)
 	}
-	slugs := make(map[queue.RepoID]string, len(rows))
+	places := make(map[queue.RepoID]account.Place, len(rows))
 	for _, r := range rows {
-		slugs[queue.RepoID(r.ID)] = r.Slug
+		places[queue.RepoID(r.ID)] = account.Place{Org: r.Slug, DefaultBranch: r.DefaultBranch}
 	}
-	return slugs, nil
+	return places, nil
 }

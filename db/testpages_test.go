@@ -273,8 +273,8 @@ func TestRepositoriesWithoutAQueue(t *testing.T) {
 	if _, err := w.RepositoryNamed(t.Context(), host, "acme", "none"); !errors.Is(err, queue.ErrNotFound) {
 		t.Errorf("one that is not there: %v", err)
 	}
-	slugs, err := w.OrganizationNames(t.Context(), []queue.RepoID{lib.ID, w.repo.ID, 9999})
-	if err != nil || len(slugs) != 2 || slugs[lib.ID] != "acme" {
-		t.Errorf("organisations: %v (%v)", slugs, err)
+	places, err := w.Places(t.Context(), []queue.RepoID{lib.ID, w.repo.ID, 9999})
+	if err != nil || len(places) != 2 || places[lib.ID] != (account.Place{Org: "acme", DefaultBranch: "main"}) {
+		t.Errorf("they belong to %v (%v)", places, err)
 	}
 }

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -169,6 +170,11 @@ func testCaseID(to *uuid.UUID) func(*form, value) {
 	}
 }
 
+// testPage is the address of the page of a test.
+func (a *API) testPage(repo queue.Repo, id uuid.UUID) string {
+	return a.baseURL + "/q/" + url.PathEscape(repo.Host) + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name) + "/tests/" + id.String()
+}
+
 func (a *API) encodeDetails(d *flaky.TestDetails, repo queue.Repo) testDetails {
 	out := testDetails{testShown: a.encodeTest(&d.TestCase, repo), MostCommonFailures: []commonFailure{}, FailureRateLast7d: d.Week.Rate(), FailureRateLast24h: d.Day.Rate()}
 	for _, f := range d.Failures {
@@ -179,7 +185,7 @@ func (a *API) encodeDetails(d *flaky.TestDetails, repo queue.Repo) testDetails {
 
 func (a *API) encodeTest(t *flaky.TestCase, repo queue.Repo) testShown {
 	out := testShown{
-		ID: t.ID.String(), Repository: linked{"https://" + repo.String()}, HTMLURL: a.baseURL + "/tests/" + t.ID.String(),
+		ID: t.ID.String(), Repository: linked{"https://" + repo.String()}, HTMLURL: a.testPage(repo, t.ID),
 		Name: t.Name, Variant: t.Variant, Parent: t.Parent, Classname: t.Classname, FilePath: t.File, Codeowners: list(t.Codeowners),
 		PullRequestsImpactedLast7d: t.PullRequests, Quarantined: !t.QuarantinedAt.IsZero(),
 	}

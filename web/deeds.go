@@ -99,6 +99,9 @@ var said = map[string]string{
 	"looked":    "The set-up is looked at again. What is found stands here in a moment.",
 	"same":      "Nothing was different, so nothing was changed.",
 	"revoked":   "The token is worthless now.",
+	"created":   "The queue is made. Its set-up on the host is looked at now; what is found stands here in a moment.",
+	"switched":  "Automatic quarantine has been switched.",
+	"decided":   "Your decision counts from now on.",
 }
 
 // told is what a page says about the deed that led to it.
@@ -243,21 +246,27 @@ type deeds struct {
 	Query      string
 }
 
-// deedsOf says what the reader may do in a queue. It goes by the right that is
-// known; a deed asks the host again.
-func (h *Handler) deedsOf(ctx context.Context, q queue.Queue) (deeds, error) {
+// deedsOn says what the reader may do in a repository. It goes by the right that
+// is known; a deed asks the host again.
+func (h *Handler) deedsOn(ctx context.Context, repo queue.Repo) (deeds, error) {
 	v := visitorOf(ctx)
 	if v.csrf == "" {
 		return deeds{}, nil
 	}
-	right, err := h.right(ctx, q.Repo, false)
+	right, err := h.right(ctx, repo, false)
 	if err != nil {
 		return deeds{}, err
 	}
-	d := deeds{
-		CSRF: v.csrf, Act: right >= account.WriteRight, Admin: right >= account.AdminRight,
-		Path: RepoURL("", q.Repo), Query: "?branch=" + url.QueryEscape(q.Branch),
+	return deeds{CSRF: v.csrf, Act: right >= account.WriteRight, Admin: right >= account.AdminRight, Path: RepoURL("", repo)}, nil
+}
+
+// deedsOf says what the reader may do in a queue.
+func (h *Handler) deedsOf(ctx context.Context, q queue.Queue) (deeds, error) {
+	d, err := h.deedsOn(ctx, q.Repo)
+	if err != nil || d.CSRF == "" {
+		return d, err
 	}
+	d.Query = "?branch=" + url.QueryEscape(q.Branch)
 	for _, name := range queue.PriorityNames() {
 		if value, _ := queue.ParsePriority(name); value != queue.Urgent || d.Admin {
 			d.Priorities = append(d.Priorities, name)

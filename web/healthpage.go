@@ -13,15 +13,15 @@ import (
 
 // healthView is the page that tells how a queue has been doing.
 type healthView struct {
-	Repo, Branch, QueueURL string
-	Ranges, Steps          []option
-	Tiles                  []tile
-	Charts                 []chart
-	Rows                   []healthRow
-	By                     string // "hour" or "day"
-	CSV                    string
-	Counting               bool // the past is still being counted
-	Now                    moment
+	trail
+	Ranges, Steps []option
+	Tiles         []tile
+	Charts        []chart
+	Rows          []healthRow
+	By            string // "hour" or "day"
+	CSV           string
+	Counting      bool // the past is still being counted
+	Now           moment
 }
 
 func (healthView) template() string { return "health" }
@@ -163,7 +163,7 @@ func arranged(tallies []queue.Tally, s span) (times []time.Time, bars []*counted
 
 func viewHealth(q *queue.Queue, tallies []queue.Tally, s span, done bool, now time.Time) healthView {
 	v := healthView{
-		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch), By: s.unit(), Counting: !done, Now: at(now, now),
+		trail: trailOf(q), By: s.unit(), Counting: !done, Now: at(now, now),
 		CSV: pageURL("", q.Repo, "/health.csv", q.Branch) + "&range=" + s.Range + "&by=" + s.unit(),
 	}
 	page := pageURL("", q.Repo, "/health", q.Branch)
@@ -282,7 +282,7 @@ func (h *Handler) health(r *http.Request) (frame, error) {
 	if err != nil {
 		return frame{}, err
 	}
-	return frame{View: viewHealth(&q, tallies, s, done, h.clock())}, nil
+	return frame{View: viewHealth(&q, tallies, s, done, h.clock()), Tabs: queueTabs(&q, pageURL("", q.Repo, "/health", q.Branch))}, nil
 }
 
 // tallies reads what a health page, or its CSV, is made of.
@@ -341,11 +341,11 @@ func (h *Handler) healthCSV(w http.ResponseWriter, r *http.Request) {
 
 // endingsView is the page of those who ended in some time.
 type endingsView struct {
-	Repo, Branch, QueueURL string
-	Health                 string
-	From, Until            string
-	Rows                   []endingRow
-	More                   bool // there are more than are shown
+	trail
+	Health      string
+	From, Until string
+	Rows        []endingRow
+	More        bool // there are more than are shown
 }
 
 // endingRow is one who ended.
@@ -384,13 +384,13 @@ func (h *Handler) endings(r *http.Request) (frame, error) {
 	if err != nil {
 		return frame{}, fmt.Errorf("list endings: %w", err)
 	}
-	return frame{View: viewEndings(&q, endings, begin, end, h.clock())}, nil
+	return frame{View: viewEndings(&q, endings, begin, end, h.clock()), Tabs: queueTabs(&q, "")}, nil
 }
 
 func viewEndings(q *queue.Queue, endings []queue.Ending, from, until, now time.Time) endingsView {
 	const layout = "2006-01-02 15:04"
 	v := endingsView{
-		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch), Health: pageURL("", q.Repo, "/health", q.Branch),
+		trail: trailOf(q), Health: pageURL("", q.Repo, "/health", q.Branch),
 		From: from.Format(layout), Until: until.Format(layout + " UTC"), More: len(endings) > endingsListed,
 	}
 	for _, e := range endings[:min(len(endings), endingsListed)] {

@@ -118,7 +118,7 @@ func (h *Handler) tokens(r *http.Request) (frame, error) {
 		return frame{}, err
 	}
 	v, err := h.tokensOf(r, org)
-	return frame{View: v}, err
+	return frame{View: v, Tabs: orgTabs(org.Slug, tokensURL(org.Slug))}, err
 }
 
 func (h *Handler) tokensOf(r *http.Request, org account.Organization) (tokensView, error) {
@@ -165,7 +165,7 @@ func (h *Handler) createToken(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
-	h.render(w, r, http.StatusOK, frame{View: v})
+	h.render(w, r, http.StatusOK, frame{View: v, Tabs: orgTabs(v.Org, tokensURL(v.Org))})
 }
 
 func (h *Handler) newToken(r *http.Request) (tokensView, error) {
@@ -208,8 +208,6 @@ func authored(ctx context.Context) context.Context {
 	return account.As(ctx, account.Author{Login: v.actor.Login, UserID: v.actor.ID, Administrator: v.local})
 }
 
-func tokensURL(org string) string { return "/orgs/" + org + "/tokens" }
-
 // revokeToken makes a token worthless.
 func (h *Handler) revokeToken(r *http.Request) (string, error) {
 	org, err := h.administered(r, true)
@@ -240,8 +238,8 @@ func (h *Handler) audit(r *http.Request) (frame, error) {
 	v := auditView{Org: org.Slug, Now: at(h.clock(), h.clock())}
 	if len(lines) > auditShown {
 		lines = lines[:auditShown]
-		v.Older = fmt.Sprintf("/orgs/%s/audit?below=%d", org.Slug, lines[auditShown-1].ID)
+		v.Older = fmt.Sprintf("%s?below=%d", auditURL(org.Slug), lines[auditShown-1].ID)
 	}
 	v.Rows = auditRows(lines, h.clock())
-	return frame{View: v}, nil
+	return frame{View: v, Tabs: orgTabs(org.Slug, auditURL(org.Slug))}, nil
 }

@@ -11,28 +11,28 @@ import (
 
 // prView is the page of one pull request in one queue.
 type prView struct {
-	Repo, Branch, QueueURL string
-	PR                     prLink
-	State                  badge
-	Reason, Message        string
-	Since                  moment
-	Active                 bool
-	Restartable            bool
-	Place                  int64 // 0 = in no order
-	Waits                  string
-	Until, Estimate        moment
-	Conditions             []queue.Condition
-	Stack                  []prLink // what it stands on and lands with, the lowest first
-	TestedWith             []prLink
-	Runs                   []runRow // newest first
-	Details                []detail
-	Timeline               []submissionRows // newest first
-	Marks                  []string
-	NoBatch                bool
-	Priority               string
-	Now                    moment
-	Told                   string // what came of what the reader did
-	Deeds                  deeds
+	trail
+	PR              prLink
+	State           badge
+	Reason, Message string
+	Since           moment
+	Active          bool
+	Restartable     bool
+	Place           int64 // 0 = in no order
+	Waits           string
+	Until, Estimate moment
+	Conditions      []queue.Condition
+	Stack           []prLink // what it stands on and lands with, the lowest first
+	TestedWith      []prLink
+	Runs            []runRow // newest first
+	Details         []detail
+	Timeline        []submissionRows // newest first
+	Marks           []string
+	NoBatch         bool
+	Priority        string
+	Now             moment
+	Told            string // what came of what the reader did
+	Deeds           deeds
 }
 
 // detail is a line of a list of facts.
@@ -69,6 +69,7 @@ type runRow struct {
 	Named   []checkRow // the required checks
 	Why     string
 	With    []prLink // what else is in its branch
+	Failing []failedTests
 }
 
 func (prView) template() string { return "pr" }
@@ -80,8 +81,8 @@ func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, runs []queue.
 	q := &s.Queue
 	x := explain(s, e, now)
 	v := prView{
-		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
-		PR: linkTo(q, e), State: look(entryBadges, e.State), Reason: sentence(e.Reason), Message: e.Message,
+		trail: trailOf(q),
+		PR:    linkTo(q, e), State: look(entryBadges, e.State), Reason: sentence(e.Reason), Message: e.Message,
 		Since: at(e.StateChangedAt, now), Active: e.Active(), Place: x.Position,
 		Restartable: e.State == queue.Testing || e.State == queue.PendingFailure,
 		Waits:       x.WaitsFor, Until: at(x.Until, now), Estimate: guess(x.EstimatedMergeAt, now),
@@ -120,6 +121,7 @@ func rowOfRun(s *queue.Snapshot, r *queue.Run, pr int64, now time.Time) runRow {
 		row.Kind = "to find a culprit"
 	}
 	row.Named, _ = checksOf(r, now)
+	row.Failing = failedIn(q.Repo, r)
 	for _, step := range r.Chain {
 		if step.PR != pr {
 			row.With = append(row.With, linkIn(s, step.PR))

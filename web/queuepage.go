@@ -34,7 +34,7 @@ type queueView struct {
 	Told         string // what came of what the reader did
 	Deeds        deeds
 	QueueStates  []stateDeed
-	Health       string // addresses of the queue's other pages
+	RepoURL      string
 	SettingsURL  string
 }
 
@@ -139,7 +139,7 @@ func viewQueue(s *queue.Snapshot, ended []queue.Entry, all bool, now time.Time) 
 		Target: commit(q.Target.Commit, anyURL(s, ended)), Mode: string(q.ReportedMode()), Settings: settings(q), Now: at(now, now),
 		Slots:   slots{Used: int64(liveRuns(s, s.Line)), All: q.Concurrency},
 		Picture: pictureOf(s, now), QueueStates: statesFrom(q),
-		Health: pageURL("", q.Repo, "/health", q.Branch), SettingsURL: pageURL("", q.Repo, "/settings", q.Branch),
+		RepoURL: RepoURL("", q.Repo), SettingsURL: pageURL("", q.Repo, "/settings", q.Branch),
 	}
 	for i, id := range s.Line {
 		v.Line = append(v.Line, rowOfGroup(s, s.Groups[id], i+1, now))

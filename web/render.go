@@ -34,6 +34,8 @@ type frame struct {
 	// Who is the login of the reader, CSRF what a form of theirs carries.
 	Who, CSRF string
 	SignsIn   bool // people sign in here
+	// Tabs are the pages that belong together with this one.
+	Tabs []tab
 }
 
 // pages are the parsed templates by name, and the style sheet with the address
@@ -66,7 +68,7 @@ func parsePages() (pages, error) {
 		addresses[file] = "/assets/" + versioned
 	}
 	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
-	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "health", "endings"} {
+	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "health", "endings", "tests", "test", "uploads", "upload"} {
 		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/graph.html", "pages/chart.html", "pages/"+name+".html")
 		if err != nil {
 			return pages{}, fmt.Errorf("parse page %s: %w", name, err)

@@ -11,18 +11,19 @@ import (
 
 // runView is the page of one test run.
 type runView struct {
-	Repo, Branch, QueueURL string
-	ID                     string
-	State                  badge
-	Message                string
-	Kind, Took             string
-	Checks                 progress
-	BaseCommit, BaseTree   code
-	Details                []detail
-	Source                 string
-	Required, Others       []checkRow
-	Chain                  []stepRow
-	Now                    moment
+	trail
+	ID                   string
+	State                badge
+	Message              string
+	Kind, Took           string
+	Checks               progress
+	BaseCommit, BaseTree code
+	Details              []detail
+	Source               string
+	Required, Others     []checkRow
+	Failing              []failedTests
+	Chain                []stepRow
+	Now                  moment
 }
 
 // checkRow is one check and what was last reported of it.
@@ -50,8 +51,8 @@ func (v runView) Heading() string { return "Test run " + v.ID }
 func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) runView {
 	prURL := anyURL(&queue.Snapshot{}, entries)
 	v := runView{
-		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
-		ID: string(r.ID), State: look(runBadges, r.State), Message: r.Message,
+		trail: trailOf(&q),
+		ID:    string(r.ID), State: look(runBadges, r.State), Message: r.Message,
 		Source: sources[r.RequiredSource], Now: at(now, now), Checks: progressOf(r), Took: took(r, now),
 		BaseCommit: commit(r.Base.Commit, prURL), BaseTree: tree(r.Base.Tree),
 		Kind: map[queue.RunKind]string{queue.MainRun: "of the line", queue.BisectionRun: "of a bisection, to find a culprit"}[r.Kind],
@@ -79,6 +80,7 @@ func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) 
 		v.Details = append(v.Details, detail{Label: "Ended", Time: at(r.EndedAt, now)})
 	}
 	v.Required, v.Others = checksOf(r, now)
+	v.Failing = failedIn(q.Repo, r)
 	v.Chain = chainOf(q, r, entries, prURL)
 	return v
 }

@@ -14,16 +14,16 @@ import (
 
 // settingsView is the page of a queue's settings.
 type settingsView struct {
-	Repo, Branch, QueueURL string
-	State                  badge
-	Groups                 []settingRows
-	History                []auditRow
-	Deeds                  deeds
-	Told                   string
-	Org                    string // whose pages the reader may follow; "" = none
-	Now                    moment
-	QueueStates            []stateDeed
-	SetUp                  setUp
+	trail
+	State       badge
+	Groups      []settingRows
+	History     []auditRow
+	Deeds       deeds
+	Told        string
+	Org         string // whose pages the reader may follow; "" = none
+	Now         moment
+	QueueStates []stateDeed
+	SetUp       setUp
 }
 
 // stateDeed is a state that an administrator can bring the queue into.
@@ -64,7 +64,7 @@ var deedNames = map[account.Deed]string{
 
 func viewSettings(q *queue.Queue, history []account.Audit, now time.Time) settingsView {
 	v := settingsView{
-		Repo: q.Repo.String(), Branch: q.Branch, QueueURL: QueueURL("", q.Repo, q.Branch),
+		trail: trailOf(q),
 		State: look(queueBadges, q.State), History: auditRows(history, now), Now: at(now, now), QueueStates: statesFrom(q),
 		SetUp: setUpOf(&q.Preflight, true, now),
 	}
@@ -162,7 +162,7 @@ func (h *Handler) settings(r *http.Request) (frame, error) {
 			return frame{}, fmt.Errorf("find the organisation: %w", err)
 		}
 	}
-	return frame{View: v}, nil
+	return frame{View: v, Tabs: queueTabs(&q, pageURL("", q.Repo, "/settings", q.Branch))}, nil
 }
 
 // changeSettings takes the form of the settings' page: what is different from

@@ -129,9 +129,9 @@ func town() *world {
 	for i := range w.queues {
 		w.queues[i].Repo.Installation = 9
 	}
-	w.queues[0].Repo.ID = 2 // acme/lib: nobody may see it
+	w.bare.Installation = 9
 	w.people = map[int64]account.Right{3: account.AdminRight, 4: account.WriteRight, 5: account.ReadRight}
-	w.secret = map[queue.RepoID]bool{2: true}
+	w.secret = map[queue.RepoID]bool{2: true} // acme/lib
 	return w
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
 	"signalbox/account"
+	"signalbox/flaky"
 	"signalbox/queue"
 )
 
 // Store is what the pages need of storage. Nothing here takes a lock.
 type Store interface {
+	TestStore
 	// Queues lists every queue, by host, owner, name and branch.
 	Queues(ctx context.Context) ([]queue.Queue, error)
 	// Counts counts the active entries of every queue by their state; what
@@ -74,9 +78,57 @@ type Store interface {
 	// about one queue.
 	Audit(ctx context.Context, org int64, below int64, take int) ([]account.Audit, error)
 	AuditOf(ctx context.Context, q queue.ID, below int64, take int) ([]account.Audit, error)
+	// WithoutQueue lists repositories that the App works on and that have no
+	// queue, by host, owner and name, take at most: only those whose name has
+	// the text in it, unless that is "".
+	WithoutQueue(ctx context.Context, text string, take int) ([]queue.Repo, error)
+	// RepositoryNamed finds a repository by its name, in any case. An old
+	// name works until another repository takes it. ErrNotFound: there is none.
+	RepositoryNamed(ctx context.Context, host, owner, name string) (queue.Repo, error)
+	// Places say to whom repositories belong. One that is not there is left out.
+	Places(ctx context.Context, repos []queue.RepoID) (map[queue.RepoID]account.Place, error)
+	// CreateQueue makes a queue, in the name of account.AuthorOf(ctx).
+	// ErrExists: the branch has one.
+	CreateQueue(ctx context.Context, org int64, host, owner, name, branch string, settings queue.Settings, now time.Time) (queue.Queue, error)
 	// Turns are the versions of all queues: one that has changed has another.
 	Turns(ctx context.Context) (map[queue.ID]int64, error)
 	// Wakeups yields a value when some queue may have changed; several may
 	// arrive as one. It is closed when ctx ends.
 	Wakeups(ctx context.Context) (<-chan struct{}, error)
+}
+
+// TestStore is what the pages of tests need of storage.
+type TestStore interface {
+	// CountUnhealthyTests counts the flaky and broken tests of every
+	// repository that has some.
+	CountUnhealthyTests(ctx context.Context) (map[queue.RepoID]int, error)
+	// CountTests counts the tests of a repository that somebody should know of.
+	CountTests(ctx context.Context, repo queue.RepoID) (flaky.Counts, error)
+	// ListTests lists tests of a repository, the one whose state changed last
+	// first, take at most.
+	ListTests(ctx context.Context, repo queue.RepoID, f flaky.Filter, take int) ([]flaky.TestCase, error)
+	// TestDays are the days on which tests ran, by their numbers, in the order
+	// of time.
+	TestDays(ctx context.Context, repo queue.RepoID, numbers []int64, from, to time.Time) (map[int64][]flaky.DayTally, error)
+	// TestDetails is a test, TestHistory the evidence about it and what changed,
+	// the newest first; FailureKinds are the most frequent ways in which it
+	// failed in 30 days and TestFailures its newest failures, take at most.
+	// ErrNotFound: the repository has no such test.
+	TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time) (flaky.TestDetails, error)
+	TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error)
+	FailureKinds(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time, take int) ([]flaky.FailureKind, error)
+	TestFailures(ctx context.Context, repo queue.RepoID, id uuid.UUID, take int) ([]flaky.Occurrence, error)
+	// SetQuarantine stores a person's decision about a test, which its Check
+	// has found to be complete. ErrNotFound: the repository has no such test.
+	SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID, o flaky.Override, now time.Time) (flaky.Quarantine, error)
+	// SetAutomatic switches automatic quarantine of a repository on or off.
+	SetAutomatic(ctx context.Context, repo queue.RepoID, on bool, actor string, now time.Time) error
+	// ListUploads lists the uploads of a repository without their failures,
+	// the newest first, take at most: those with a smaller number than below
+	// unless that is 0, and with troubled only those that something was wrong
+	// with.
+	ListUploads(ctx context.Context, repo queue.RepoID, below int64, troubled bool, take int) ([]flaky.UploadDetails, error)
+	// TestUpload is an upload of a repository with what came of it.
+	// ErrNotFound: the repository has no such upload.
+	TestUpload(ctx context.Context, repo queue.RepoID, id int64) (flaky.UploadDetails, error)
 }

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"signalbox/account"
 	"signalbox/queue"
 )
@@ -189,33 +187,3 @@ func (h *Handler) right(ctx context.Context, repo queue.Repo, fresh bool) (accou
 
 // askedAtOnce is how many questions about rights the host gets at one time.
 const askedAtOnce = 8
-
-// visible are the queues that the visitor may see.
-func (h *Handler) visible(ctx context.Context, queues []queue.Queue) ([]queue.Queue, error) {
-	may := make([]bool, len(queues))
-	group, asking := errgroup.WithContext(ctx)
-	group.SetLimit(askedAtOnce)
-	for i, q := range queues {
-		if i > 0 && queues[i-1].Repo.ID == q.Repo.ID {
-			continue // as the one before
-		}
-		group.Go(func() error {
-			right, err := h.right(asking, q.Repo, false)
-			may[i] = right >= account.ReadRight
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	var seen []queue.Queue
-	for i, q := range queues {
-		if i > 0 && queues[i-1].Repo.ID == q.Repo.ID {
-			may[i] = may[i-1]
-		}
-		if may[i] {
-			seen = append(seen, q)
-		}
-	}
-	return seen, nil
-}

@@ -107,15 +107,19 @@ func (h *Handler) routes() *httprouter.Router {
 	r.NotFound = h.page(func(*http.Request) (frame, error) { return frame{}, queue.ErrNotFound })
 	r.MethodNotAllowed = http.HandlerFunc(h.wrongMethod)
 	for path, show := range map[string]func(*http.Request) (frame, error){
-		"/":                                h.overview,
-		"/q/:host/:owner/:name":            h.queue,
-		"/q/:host/:owner/:name/pr/:number": h.pullRequest,
-		"/q/:host/:owner/:name/run/:run":   h.run,
-		"/q/:host/:owner/:name/settings":   h.settings,
-		"/q/:host/:owner/:name/health":     h.health,
-		"/q/:host/:owner/:name/endings":    h.endings,
-		"/orgs/:org/tokens":                h.tokens,
-		"/orgs/:org/audit":                 h.audit,
+		"/":                                     h.overview,
+		"/q/:host/:owner/:name":                 h.queue,
+		"/q/:host/:owner/:name/pr/:number":      h.pullRequest,
+		"/q/:host/:owner/:name/run/:run":        h.run,
+		"/q/:host/:owner/:name/settings":        h.settings,
+		"/q/:host/:owner/:name/health":          h.health,
+		"/q/:host/:owner/:name/endings":         h.endings,
+		"/q/:host/:owner/:name/tests":           h.tests,
+		"/q/:host/:owner/:name/tests/:test":     h.test,
+		"/q/:host/:owner/:name/uploads":         h.uploads,
+		"/q/:host/:owner/:name/uploads/:upload": h.upload,
+		"/orgs/:org/tokens":                     h.tokens,
+		"/orgs/:org/audit":                      h.audit,
 	} {
 		r.Handler(http.MethodGet, path, h.guard(h.page(show)))
 		r.Handler(http.MethodHead, path, h.guard(h.page(show)))
@@ -131,6 +135,9 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name/state":            h.changeState,
 		"/q/:host/:owner/:name/settings":         h.changeSettings,
 		"/q/:host/:owner/:name/look":             h.lookAgain,
+		"/q/:host/:owner/:name/create":           h.createQueue,
+		"/q/:host/:owner/:name/tests":            h.switchQuarantine,
+		"/q/:host/:owner/:name/tests/:test":      h.setQuarantine,
 		"/orgs/:org/tokens/revoke":               h.revokeToken,
 	} {
 		r.Handler(http.MethodPost, path, h.guard(h.deed(do)))
@@ -240,48 +247,21 @@ func (h *Handler) Run(ctx context.Context) error {
 func (h *Handler) EndStreams() { h.live.end() }
 
 // following is a page that follows a queue. The queue was read first: what
-// changes while the rest is read is then told as news.
-func following(q *queue.Queue) frame {
-	return frame{Stream: pageURL("", q.Repo, "/live", q.Branch), Seen: q.Turn}
-}
-
-// overview shows all queues.
-func (h *Handler) overview(r *http.Request) (frame, error) {
-	queues, err := h.store.Queues(r.Context())
-	if err != nil {
-		return frame{}, fmt.Errorf("list queues: %w", err)
-	}
-	turns := map[queue.ID]int64{}
-	for _, q := range queues {
-		turns[q.ID] = q.Turn
-	}
-	f := frame{Stream: "/live", Seen: turnOf(turns, 0)}
-	f.View, err = h.allQueues(r, queues)
-	return f, err
-}
-
-func (h *Handler) allQueues(r *http.Request, queues []queue.Queue) (overviewView, error) {
-	queues, err := h.visible(r.Context(), queues)
-	if err != nil {
-		return overviewView{}, err
-	}
-	counts, err := h.store.Counts(r.Context())
-	if err != nil {
-		return overviewView{}, fmt.Errorf("count entries: %w", err)
-	}
-	return viewOverview(queues, counts, h.clock()), nil
+// changes while the rest is read is then told as news. here is as in queueTabs.
+func following(q *queue.Queue, here string) frame {
+	return frame{Stream: pageURL("", q.Repo, "/live", q.Branch), Seen: q.Turn, Tabs: queueTabs(q, here)}
 }
 
 // queue shows one queue.
 func (h *Handler) queue(r *http.Request) (frame, error) {
 	if !r.URL.Query().Has("branch") {
-		return h.queuesOf(r)
+		return h.repository(r)
 	}
 	q, err := h.named(r)
 	if err != nil {
 		return frame{}, err
 	}
-	f := following(&q)
+	f := following(&q, QueueURL("", q.Repo, q.Branch))
 	s, err := h.store.Whole(r.Context(), q.ID)
 	if err != nil {
 		return f, fmt.Errorf("read queue %d: %w", q.ID, err)
@@ -297,26 +277,6 @@ func (h *Handler) queue(r *http.Request) (frame, error) {
 	return f, err
 }
 
-// queuesOf leads from a repository to its only queue, or lists them.
-func (h *Handler) queuesOf(r *http.Request) (frame, error) {
-	f, err := h.overview(r)
-	if err != nil {
-		return f, err
-	}
-	p := httprouter.ParamsFromContext(r.Context())
-	wanted := queue.Repo{Host: p.ByName("host"), Owner: p.ByName("owner"), Name: p.ByName("name")}
-	all := f.View.(overviewView)
-	queues := all.only(wanted.String())
-	switch len(queues) {
-	case 0:
-		return f, absent("There is no queue on this repository.")
-	case 1:
-		return f, moved(queues[0].URL)
-	}
-	f.View = all
-	return f, nil
-}
-
 // pullRequest shows a pull request in a queue.
 func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 	q, err := h.named(r)
@@ -327,7 +287,7 @@ func (h *Handler) pullRequest(r *http.Request) (frame, error) {
 	if err != nil || number <= 0 {
 		return frame{}, queue.ErrNotFound
 	}
-	f := following(&q)
+	f := following(&q, "")
 	v, err := h.entry(r.Context(), q, number)
 	if err != nil {
 		return f, err
@@ -379,7 +339,7 @@ func (h *Handler) run(r *http.Request) (frame, error) {
 	if !storable(id) {
 		return frame{}, queue.ErrNotFound
 	}
-	f := following(&q)
+	f := following(&q, "")
 	run, entries, err := h.store.Run(r.Context(), q.ID, queue.RunID(id))
 	if errors.Is(err, queue.ErrNotFound) {
 		return f, absent("There is no such test run in this queue.")

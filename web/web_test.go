@@ -48,7 +48,19 @@ var everyPage = map[string]string{
 	"no_such_page":     "/etc/passwd",
 	"no_such_branch":   "/q/github.com/acme/app?branch=nope",
 	"no_such_run":      "/q/github.com/acme/app/run/x?branch=main",
-	"no_queue_in_repo": "/q/github.com/acme/none",
+	"no_such_repo":     "/q/github.com/acme/none",
+	"no_queue_in_repo": "/q/github.com/acme/bare",
+	"tests":            "/q/github.com/acme/app/tests",
+	"tests_searched":   "/q/github.com/acme/app/tests?show=all&text=greets",
+	"tests_none":       "/q/github.com/acme/bare/tests",
+	"test_flaky":       "/q/github.com/acme/app/tests/" + testNumber(1).String(),
+	"test_decided":     "/q/github.com/acme/app/tests/" + testNumber(2).String(),
+	"test_broken":      "/q/github.com/acme/app/tests/" + testNumber(3).String(),
+	"no_such_test":     "/q/github.com/acme/app/tests/" + testNumber(9).String(),
+	"uploads":          "/q/github.com/acme/app/uploads",
+	"upload":           "/q/github.com/acme/app/uploads/13",
+	"upload_waiting":   "/q/github.com/acme/app/uploads/14",
+	"no_such_upload":   "/q/github.com/acme/app/uploads/99",
 }
 
 // What a reader of each page reads, without the markup, stands in testdata:
@@ -168,6 +180,7 @@ func TestEveryLinkThatWePostLeadsToItsPage(t *testing.T) {
 		{"queue", QueueURL(base, q.Repo, q.Branch), posted.Queue(q.Repo, q.Branch)},
 		{"pull request", PRURL(base, q.Repo, q.Branch, 12), posted.PR(q.Repo, q.Branch, 12)},
 		{"run", RunURL(base, q.Repo, q.Branch, "run-two"), posted.Run(q.Repo, q.Branch, "run-two")},
+		{"test", TestURL(base, q.Repo, testNumber(1).String()), posted.Test(q.Repo, testNumber(1).String())},
 	} {
 		if tt.ours != tt.posted {
 			t.Errorf("%s: the page is at %s, comments link to %s", tt.page, tt.ours, tt.posted)

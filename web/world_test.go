@@ -32,6 +32,8 @@ type world struct {
 	broken  error
 	turn    atomic.Int64 // of the first queue
 	wake    chan struct{}
+	tests   tests
+	bare    queue.Repo // one without a queue
 
 	mu       sync.Mutex // guards what follows
 	wishes   []queue.Fact
@@ -59,10 +61,10 @@ func newWorld() *world {
 	other := q
 	other.ID, other.Branch, other.State, other.StateWhy = 2, "main", queue.Paused, "The landed tree of #3 differs from what was tested."
 	alone := q
-	alone.ID, alone.Repo.Name, alone.Branch = 3, "lib", "main"
+	alone.ID, alone.Repo.ID, alone.Repo.Name, alone.Branch = 3, 2, "lib", "main"
 
 	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1),
-		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}}
+		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}, tests: newTests(), bare: bare}
 	w.turn.Store(4)
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
 	second := w.add(12, hostile, queue.Testing, queue.TestRunStarted, 12)
@@ -84,6 +86,10 @@ func newWorld() *world {
 	two := w.run("run-two", []*queue.Entry{first}, second, third)
 	w.report(two, "unit", "completed", "success")
 	w.report(two, "docs", "in_progress", "")
+	two.Results = []queue.TestResults{{Commit: two.Commit, Check: "lint", Upload: 13, Failed: 23, Blocking: 2, Failing: []queue.FailingTest{
+		{ID: testNumber(1).String(), Name: hostile, Quarantined: true, NewFailure: true, Standing: queue.KnownFlaky}, {ID: testNumber(3).String(), Name: "finds the cart", Standing: queue.FailingOnBase},
+		{ID: testNumber(2).String(), Name: "pays twice", Quarantined: true, Standing: queue.KnownFlaky}, {Name: "nobody knows it"},
+	}}}
 	first.VerifiedBy = one.ID
 	w.group(1, one, first)
 	w.group(2, two, second, third)

@@ -40,7 +40,7 @@ func Notice(v View) string {
 		line("Failed checks:")
 		for _, r := range failing {
 			line("- %s: %s", link(quoted(r.Name), outside(r.URL)), prose(r.Result))
-			b.WriteString(failedTests(v.Run, r.Name))
+			b.WriteString(failedTests(v, r.Name))
 		}
 	}
 	line("")
@@ -55,16 +55,16 @@ const shownTests = 10
 
 // failedTests lists the tests that failed under a check and what is known of
 // each, as far as test results have come.
-func failedTests(run *queue.Run, check string) string {
-	tests, more := run.Tests(check)
+func failedTests(v View, check string) string {
+	tests, more := v.Run.Tests(check)
 	var b strings.Builder
 	for _, t := range tests[:min(len(tests), shownTests)] {
-		fmt.Fprintf(&b, "  - %s: %s\n", quoted(t.Name), known(t))
+		fmt.Fprintf(&b, "  - %s: %s\n", link(quoted(t.Name), v.Site.Test(v.Queue.Repo, t.ID)), known(t))
 	}
 	if more += int64(max(len(tests)-shownTests, 0)); more > 0 {
 		fmt.Fprintf(&b, "  - and %d more\n", more)
 	}
-	if why := run.Unexplained(check); why != "" {
+	if why := v.Run.Unexplained(check); why != "" {
 		fmt.Fprintf(&b, "  - %s\n", why)
 	}
 	return b.String()

@@ -38,12 +38,23 @@ func (s Site) Run(repo queue.Repo, branch string, run queue.RunID) string {
 	return s.page(repo, "/run/"+url.PathEscape(string(run)), branch)
 }
 
+// Test is the page of a test of a repository.
+func (s Site) Test(repo queue.Repo, id string) string {
+	if s.Base == "" || id == "" {
+		return ""
+	}
+	return s.repo(repo) + "/tests/" + url.PathEscape(id)
+}
+
 // page keeps the branch in the query, because a branch may contain slashes
 // and the router takes no encoded one in a path.
 func (s Site) page(repo queue.Repo, rest, branch string) string {
 	if s.Base == "" {
 		return ""
 	}
-	return strings.TrimRight(s.Base, "/") + "/q/" + url.PathEscape(repo.Host) + "/" + url.PathEscape(repo.Owner) +
-		"/" + url.PathEscape(repo.Name) + rest + "?branch=" + url.QueryEscape(branch)
+	return s.repo(repo) + rest + "?branch=" + url.QueryEscape(branch)
+}
+
+func (s Site) repo(repo queue.Repo) string {
+	return strings.TrimRight(s.Base, "/") + "/q/" + url.PathEscape(repo.Host) + "/" + url.PathEscape(repo.Owner) + "/" + url.PathEscape(repo.Name)
 }

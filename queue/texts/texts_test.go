@@ -227,7 +227,7 @@ func replies() string {
 // failedInTests has results of the check "test (linux)", in two uploads.
 func failedInTests(v *View) {
 	test := func(name string, quarantined, newly bool, s queue.Standing) queue.FailingTest {
-		return queue.FailingTest{Name: name, Quarantined: quarantined, NewFailure: newly, Standing: s}
+		return queue.FailingTest{ID: fmt.Sprintf("06cb6db5-f807-5198-b072-%012d", len(name)), Name: name, Quarantined: quarantined, NewFailure: newly, Standing: s}
 	}
 	v.Run.Results = []queue.TestResults{
 		{Check: "test (linux)", Job: "a", Attempt: 1, Upload: 1, Complete: true, Failed: 3, Blocking: 2, Failing: []queue.FailingTest{
