@@ -70,7 +70,7 @@ func (d *decision) heldByDepth(g *Group) (held, started bool) {
 		return false, false
 	}
 	behind := d.behind(g)
-	if int64(len(behind)) < depth && d.starts() {
+	if int64(len(behind)) < depth && (d.urgent() || d.starts()) {
 		return true, true
 	}
 	for _, b := range behind[:min(int64(len(behind)), depth)] {
