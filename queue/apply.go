@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -218,9 +219,6 @@ func (d *decision) checkReported(f CheckReported) {
 			continue
 		}
 		if old, known := r.Checks[f.Key()]; !known || f.Newer(old) {
-			if r.Checks == nil {
-				r.Checks = map[string]Report{}
-			}
 			report := f.Report
 			report.Earlier = 0
 			if known {
@@ -229,7 +227,10 @@ func (d *decision) checkReported(f CheckReported) {
 					report.Earlier++
 				}
 			}
-			r.Checks[f.Key()] = report
+			checks := make(map[string]Report, len(r.Checks)+1) // the old one is shared with how the run was
+			maps.Copy(checks, r.Checks)
+			checks[f.Key()] = report
+			r.Checks = checks
 		}
 	}
 	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })

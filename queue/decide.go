@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -274,7 +273,6 @@ func (s *Snapshot) clone() *Snapshot {
 	c.Runs = make(map[RunID]*Run, len(s.Runs))
 	for id, r := range s.Runs {
 		copied := *r
-		copied.Checks = maps.Clone(r.Checks)
 		c.Runs[id] = &copied
 	}
 	return &c

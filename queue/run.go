@@ -118,7 +118,9 @@ type Run struct {
 	RequiredSource RequiredSource
 	DraftPR        int64 // the pull request opened for it; 0 = none
 
-	Checks map[string]Report // the newest report of each name, by Report.Key
+	// Checks has the newest report of each name, by Report.Key. The map is never
+	// changed, only replaced.
+	Checks map[string]Report
 	// Results are the test results of the commit, by upload. The slice is never
 	// changed, only replaced.
 	Results []TestResults

@@ -90,6 +90,9 @@ func (l Landed) is(s Step) bool {
 // withoutLanded is a chain without the steps that have landed since it began,
 // most often its first ones.
 func (d *decision) withoutLanded(chain []Step, seq int64) []Step {
+	if d.s.Queue.LandedSeq() <= seq {
+		return chain
+	}
 	gone := func(s Step) bool { return d.landedAs(s) > seq }
 	for len(chain) > 0 && gone(chain[0]) {
 		chain = chain[1:]
