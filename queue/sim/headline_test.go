@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// The headline cells of the benchmark: every policy plays the same workloads.
+// What every policy must keep is held while they play; here is held what must be
+// true of ours, and the musts that are met stay met. go test -v shows the table;
+// docs/benchmarks.md has a longer run, and says which goals are not met.
+func TestHeadline(t *testing.T) {
+	t.Parallel()
+	rows, err := Compare(context.Background(), Headline(200), 1, Contenders)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	if err := WriteTable(&table, rows); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(Says + "\n" + table.String())
+
+	at := map[string]Row{}
+	for _, r := range rows {
+		at[r.Cell.Name+"/"+r.Policy] = r
+		if r.Wrongly.Value > 0 {
+			t.Errorf("%s, %s: %v of the changes landed and break main", r.Cell.Name, r.Policy, r.Wrongly.percent())
+		}
+		if r.Falsely.Value > 0 && r.Cell.Flakes == 0 {
+			t.Errorf("%s, %s: %v of the changes were thrown out, and CI never erred", r.Cell.Name, r.Policy, r.Falsely.percent())
+		}
+	}
+	for _, tt := range []struct{ cell, policy string }{
+		{"A8 overload 2", "… batches of 16"},
+		{"A8 overload 4", "… batches of 16"},
+	} {
+		goal, r := Goals[tt.cell], at[tt.cell+"/"+tt.policy]
+		if !goal.Must.Met(r) {
+			t.Errorf("%s, %s: the must %+v of %s is not met any more: %v", tt.cell, tt.policy, goal.Must, goal.ID, r.cells())
+		}
+	}
+	for _, cell := range []string{"A9 single 20/h", "A9 single 60/h", "A9 lanes 100/h"} {
+		ours, zuul := at[cell+"/signalbox"], at[cell+"/zuul"]
+		if ours.P50.Value > 1.02*zuul.P50.Value || ours.P95.Value > 1.02*zuul.P95.Value || ours.P99.Value > 1.02*zuul.P99.Value {
+			t.Errorf("%s: worse than Zuul's gate: %v, %v", cell, ours.cells(), zuul.cells())
+		}
+	}
+	calm, flaky := at["A6 no flakes/… optimistic, depth 2"], at["A6 flakes 5%/… optimistic, depth 2"]
+	if flaky.Falsely.Value > 0.002 || flaky.Minutes95.Value > 1.3*calm.Minutes95.Value {
+		t.Errorf("flakes: %v are thrown out for nothing, and the turnaround is %v instead of %v minutes", flaky.Falsely.percent(), flaky.Minutes95, calm.Minutes95)
+	}
+}

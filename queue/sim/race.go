@@ -1,0 +1,342 @@
+package sim
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// race is one policy at work on one workload, in virtual time: the arrivals,
+// CI with its workers, main, and what became of each change. It holds what must
+// hold of every policy: only what passed lands, as it was tested, and once.
+type race struct {
+	w      *Workload
+	policy policy
+	now    time.Duration
+	events events
+	serial int64
+
+	free    int      // workers
+	waiting []*trial // for a worker, first come first served
+
+	main     uint64   // the tree of main
+	trees    []uint64 // of main after each landing, from none on
+	order    []int    // what landed, in order
+	landedAs []int    // by change, as the how many-th; 0 = not
+	endings  []ending // by change
+	left     int      // changes that have not ended
+	attempts map[uint64]int
+	marks    []int64 // by change, the trial that it was last seen in
+
+	spent, wasted time.Duration // of CI, and of it for trials that were stopped
+	trials        int
+	stopped       int
+	err           error
+}
+
+// ending is what became of a change.
+type ending struct {
+	at     time.Duration
+	landed bool
+	done   bool
+	trials int // that tested it, not those that only included it
+}
+
+// policy decides what is tested and what lands.
+type policy interface {
+	// submitted and ended tell what happened; decide is called after all that
+	// happens at one time, and whenever the policy asked to be woken.
+	submitted(i int)
+	ended(t *trial)
+	decide()
+}
+
+// trial is one run of CI: of its last own steps, on top of the steps before
+// them, on top of main as it was after base landings.
+type trial struct {
+	id    int64
+	steps []int
+	own   int
+	base  int
+	tree  uint64
+
+	state  trialState
+	flaked bool // it failed for no reason
+	began  time.Duration
+	lasts  time.Duration
+	costs  time.Duration
+}
+
+type trialState int
+
+const (
+	trialWaits trialState = iota
+	trialRuns
+	trialPassed
+	trialFailed
+	trialStopped
+)
+
+func (t *trial) live() bool { return t.state == trialWaits || t.state == trialRuns }
+
+// raceEvent is something that happens in a race.
+type raceEvent struct {
+	at     time.Duration
+	serial int64
+	do     func()
+}
+
+type events []raceEvent
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].serial, e[j].serial)) < 0
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(raceEvent)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// newRace sets a workload up for a policy.
+func newRace(w *Workload, of func(*race) policy) *race {
+	n := len(w.Changes)
+	p := &race{
+		w: w, free: w.Cell.Workers, left: n, trees: []uint64{0}, attempts: map[uint64]int{},
+		landedAs: make([]int, n), endings: make([]ending, n), marks: make([]int64, n),
+	}
+	p.policy = of(p)
+	for i := range w.Changes {
+		p.at(w.Changes[i].At, func() { p.policy.submitted(i) })
+	}
+	return p
+}
+
+// run plays until every change has ended.
+func (p *race) run() error {
+	for p.left > 0 && p.err == nil {
+		if len(p.events) == 0 {
+			return fmt.Errorf("at %s nothing happens any more, and %d changes have not ended", p.now, p.left)
+		}
+		p.now = p.events[0].at
+		for len(p.events) > 0 && p.events[0].at == p.now {
+			heap.Pop(&p.events).(raceEvent).do()
+		}
+		p.policy.decide()
+	}
+	return p.err
+}
+
+// at has something happen.
+func (p *race) at(when time.Duration, do func()) {
+	p.serial++
+	heap.Push(&p.events, raceEvent{max(when, p.now), p.serial, do})
+}
+
+func (p *race) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+// test asks CI for a trial of steps on main as it was after base landings, of
+// which the last own are what it tests.
+func (p *race) test(base int, steps []int, own int) *trial {
+	p.serial++
+	t := &trial{id: p.serial, steps: steps, own: own, base: base, tree: p.trees[base]}
+	longest, all := time.Duration(0), time.Duration(0)
+	for _, i := range steps {
+		t.tree ^= stir(uint64(i) + 1)
+	}
+	for _, i := range steps[len(steps)-own:] {
+		longest = max(longest, p.w.Changes[i].Test)
+		all += p.w.Changes[i].Test
+		p.endings[i].trials++
+	}
+	fixed := cmp.Or(p.w.Cell.Fixed, 1)
+	t.lasts = longest
+	t.costs = time.Duration(fixed*float64(longest) + (1-fixed)*float64(all))
+	p.trials++
+	if d := p.w.Cell.Delay; d > 0 {
+		p.at(p.now+d, func() { p.queue(t) })
+	} else {
+		p.queue(t)
+	}
+	return t
+}
+
+func (p *race) queue(t *trial) {
+	if t.state == trialWaits {
+		p.waiting = append(p.waiting, t)
+		p.next()
+	}
+}
+
+// next gives free workers to what waits.
+func (p *race) next() {
+	for p.free > 0 && len(p.waiting) > 0 {
+		t := p.waiting[0]
+		p.waiting = p.waiting[1:]
+		if t.state != trialWaits {
+			continue
+		}
+		p.free--
+		t.state, t.began = trialRuns, p.now
+		p.at(p.now+t.lasts, func() { p.finish(t) })
+	}
+}
+
+// finish ends a trial that was not stopped before.
+func (p *race) finish(t *trial) {
+	if t.state != trialRuns {
+		return
+	}
+	p.free++
+	p.spent += t.costs
+	t.state = trialPassed
+	if p.fails(t) {
+		t.state = trialFailed
+	} else if p.flakes(t) {
+		t.state, t.flaked = trialFailed, true
+	}
+	p.policy.ended(t)
+	p.next()
+}
+
+// stop ends a trial that nobody needs any more.
+func (p *race) stop(t *trial) {
+	if t == nil || !t.live() {
+		return
+	}
+	if t.state == trialRuns {
+		done := time.Duration(float64(t.costs) * safeDivide(float64(p.now-t.began), float64(t.lasts)))
+		p.free++
+		p.spent += done
+		p.wasted += done
+		p.at(p.now, p.next)
+	}
+	p.stopped++
+	t.state = trialStopped
+}
+
+// fails is the truth about a trial's tree.
+func (p *race) fails(t *trial) bool {
+	for _, i := range t.steps {
+		p.marks[i] = t.id
+	}
+	for _, i := range t.steps {
+		x := &p.w.Changes[i]
+		if x.Bad {
+			return true
+		}
+		for _, j := range x.breaks {
+			if p.marks[j] == t.id || p.landedAs[j] > 0 && p.landedAs[j] <= t.base {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// flakes draws whether a tree fails for no reason this time.
+func (p *race) flakes(t *trial) bool {
+	f := p.w.Cell.Flakes
+	if f == 0 {
+		return false
+	}
+	p.attempts[t.tree]++
+	r := rand.New(rand.NewPCG(p.w.Seed^t.tree, uint64(p.attempts[t.tree])))
+	return r.Float64() < f
+}
+
+// overlaps reports whether the order of two changes matters.
+func (p *race) overlaps(a, b int) bool { return p.w.overlap(a, b) }
+
+func (w *Workload) overlap(a, b int) bool {
+	if w.Cell.Overlaps == 0 {
+		return true
+	}
+	x, y := &w.Changes[a], &w.Changes[b]
+	if x.All || y.All {
+		return true
+	}
+	for _, s := range x.Targets {
+		for _, t := range y.Targets {
+			if s == t {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// land puts changes on main, proven by a trial that passed: they are what is
+// left of its steps, and nothing that they overlap has landed beside them.
+func (p *race) land(by *trial, changes ...int) {
+	if by.state != trialPassed {
+		p.fail("changes %v land by a trial that did not pass", changes)
+	}
+	var rest []int
+	for _, i := range by.steps {
+		if p.landedAs[i] == 0 {
+			rest = append(rest, i)
+		}
+	}
+	if !slices.Equal(rest, changes) {
+		p.fail("%v land, and what was tested is %v", changes, rest)
+	}
+	p.missesNothing(by, changes)
+	for _, i := range changes {
+		p.end(i, true)
+		p.main ^= stir(uint64(i) + 1)
+		p.trees = append(p.trees, p.main)
+		p.landedAs[i] = len(p.trees) - 1
+		p.order = append(p.order, i)
+	}
+}
+
+// missesNothing holds that all that landed since a trial's base was in it, or
+// overlaps nothing that lands.
+func (p *race) missesNothing(by *trial, changes []int) {
+	for _, i := range by.steps {
+		p.marks[i] = by.id
+	}
+	for _, j := range p.order[by.base:] {
+		for _, i := range changes {
+			if p.marks[j] != by.id && p.overlaps(i, j) {
+				p.fail("change %d lands, and was tested without %d, which landed before", i, j)
+			}
+		}
+	}
+}
+
+// reject throws a change out.
+func (p *race) reject(i int) { p.end(i, false) }
+
+func (p *race) end(i int, landed bool) {
+	if p.endings[i].done {
+		p.fail("change %d ends twice", i)
+		return
+	}
+	p.endings[i].done, p.endings[i].landed, p.endings[i].at = true, landed, p.now
+	p.left--
+}
+
+// open reports whether a change has not ended.
+func (p *race) open(i int) bool { return !p.endings[i].done }
+
+// landings is how many changes have landed.
+func (p *race) landings() int { return len(p.trees) - 1 }
+
+// stir spreads a number over 64 bits, so that the trees of two sets of changes
+// are the same only when the sets are.
+func stir(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
