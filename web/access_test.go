@@ -43,6 +43,13 @@ var access = map[string]need{
 	"POST /q/:host/:owner/:name/look":             writer,
 	"POST /q/:host/:owner/:name/state":            admin,
 	"POST /q/:host/:owner/:name/settings":         admin,
+	"GET /q/:host/:owner/:name/tests":             reader,
+	"GET /q/:host/:owner/:name/tests/:test":       reader,
+	"GET /q/:host/:owner/:name/uploads":           reader,
+	"GET /q/:host/:owner/:name/uploads/:upload":   reader,
+	"POST /q/:host/:owner/:name/tests/:test":      writer,
+	"POST /q/:host/:owner/:name/tests":            admin,
+	"POST /q/:host/:owner/:name/create":           admin,
 	"GET /orgs/:org/tokens":                       owner,
 	"GET /orgs/:org/audit":                        owner,
 	"POST /orgs/:org/tokens":                      owner,
@@ -82,7 +89,7 @@ func registered(t *testing.T, h *Handler) []string {
 func address(route string) (method, path string) {
 	method, path, _ = strings.Cut(route, " ")
 	path = strings.NewReplacer(":host", "github.com", ":owner", "acme", ":name", "app", ":number", "12", ":deed", "cancel",
-		":run", "run-two", ":org", "acme").Replace(path)
+		":run", "run-two", ":org", "acme", ":test", testNumber(1).String(), ":upload", "13").Replace(path)
 	if strings.HasPrefix(path, "/q/") {
 		path += "?branch=release%2F1.2&from=1772323200&until=1772409600"
 	}
@@ -91,11 +98,14 @@ func address(route string) (method, path string) {
 
 // forms are what the deeds take.
 var forms = map[string]url.Values{
-	"POST /q/:host/:owner/:name/submit":   {"number": {"77"}},
-	"POST /q/:host/:owner/:name/state":    {"state": {"paused"}},
-	"POST /q/:host/:owner/:name/settings": {"was.concurrency": {"2"}, "concurrency": {"3"}},
-	"POST /orgs/:org/tokens":              {"name": {"x"}, "scope": {"read"}},
-	"POST /orgs/:org/tokens/revoke":       {"id": {"1"}},
+	"POST /q/:host/:owner/:name/tests":       {"automatic": {"on"}},
+	"POST /q/:host/:owner/:name/tests/:test": {"setting": {"never"}, "reason": {"it finds bugs"}},
+	"POST /q/:host/:owner/:name/create":      {"branch": {"next"}},
+	"POST /q/:host/:owner/:name/submit":      {"number": {"77"}},
+	"POST /q/:host/:owner/:name/state":       {"state": {"paused"}},
+	"POST /q/:host/:owner/:name/settings":    {"was.concurrency": {"2"}, "concurrency": {"3"}},
+	"POST /orgs/:org/tokens":                 {"name": {"x"}, "scope": {"read"}},
+	"POST /orgs/:org/tokens/revoke":          {"id": {"1"}},
 }
 
 // Who may use which page, and do what: every route, by everybody. Whoever may
@@ -186,7 +196,7 @@ func use(v *visit, w *world, route string, signed bool) (status int, changed boo
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return status, len(w.wishes) > 0 || len(w.tokens) != tokens || !w.tokens[0].RevokedAt.IsZero()
+	return status, len(w.wishes) > 0 || len(w.tokens) != tokens || !w.tokens[0].RevokedAt.IsZero() || w.tests.changed()
 }
 
 // Every deed by somebody who may do it, sent by somebody else in their name.
@@ -220,7 +230,7 @@ func TestNoDeedIsDoneForAnotherSite(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 			r.Header = header
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			if answer := v.send(r); answer.Code != http.StatusForbidden || len(w.wishes) > 0 || len(w.sessions) != sessions || len(w.tokens) != tokens {
+			if answer := v.send(r); answer.Code != http.StatusForbidden || len(w.wishes) > 0 || w.tests.changed() || len(w.sessions) != sessions || len(w.tokens) != tokens {
 				t.Errorf("%s (%d) %s: status %d, wishes %v", route, needs, name, answer.Code, w.wishes)
 			}
 		}

@@ -162,6 +162,9 @@ func (w *world) SetQuarantine(_ context.Context, repo queue.RepoID, id uuid.UUID
 	return flaky.Quarantine{}, w.broken
 }
 
+// changed reports whether somebody has decided anything.
+func (t *tests) changed() bool { return len(t.overrides)+len(t.switched)+len(t.created) > 0 }
+
 func (w *world) SetAutomatic(_ context.Context, _ queue.RepoID, on bool, actor string, _ time.Time) error {
 	w.tests.switched = append(w.tests.switched, fmt.Sprint(actor, " ", on))
 	return w.broken
