@@ -61,6 +61,7 @@ type moveRow struct {
 // runRow is a test run of a pull request.
 type runRow struct {
 	URL, ID string
+	Short   string // the beginning of the id
 	Kind    string // "" for a run of the line
 	State   badge
 	Since   moment
@@ -114,7 +115,7 @@ func linkIn(s *queue.Snapshot, number int64) prLink {
 func rowOfRun(s *queue.Snapshot, r *queue.Run, pr int64, now time.Time) runRow {
 	q := &s.Queue
 	row := runRow{
-		URL: RunURL("", q.Repo, q.Branch, r.ID), ID: string(r.ID), State: look(runBadges, r.State), Since: at(r.AskedAt, now),
+		URL: RunURL("", q.Repo, q.Branch, r.ID), ID: string(r.ID), Short: shortRun(r.ID), State: look(runBadges, r.State), Since: at(r.AskedAt, now),
 		Checks: progressOf(r), Why: r.Message, Took: took(r, now),
 	}
 	if r.Kind == queue.BisectionRun {
@@ -129,6 +130,9 @@ func rowOfRun(s *queue.Snapshot, r *queue.Run, pr int64, now time.Time) runRow {
 	}
 	return row
 }
+
+// shortRun is enough of a run's id to tell it from others on a page.
+func shortRun(id queue.RunID) string { return string(id)[:min(len(id), 8)] }
 
 // took is how long a run tested, or has been testing.
 func took(r *queue.Run, now time.Time) string {

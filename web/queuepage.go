@@ -21,6 +21,7 @@ type queueView struct {
 	URL          string
 	State        badge
 	Why          string // of the state, a sentence; "" = nothing to say
+	Summary      string // what it is doing, in sentences
 	Target       code
 	Mode         string
 	Settings     []string
@@ -151,6 +152,7 @@ func viewQueue(s *queue.Snapshot, ended []queue.Entry, all bool, now time.Time) 
 	v.Pending = v.list(s, free, all, func(e *queue.Entry) time.Time { return e.AdmittedAt }, now)
 	v.NotReady = v.list(s, notReady, all, func(e *queue.Entry) time.Time { return e.SubmittedAt }, now)
 	foresee(s, free, v.Pending.Rows)
+	v.Summary = summaryOf(s, len(free), len(notReady), now)
 	for i := range ended {
 		row := rowOfEntry(s, &ended[i], ended[i].StateChangedAt, now)
 		row.Waits = ended[i].Message

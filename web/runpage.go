@@ -13,6 +13,7 @@ import (
 type runView struct {
 	trail
 	ID                   string
+	Of                   string // the pull requests that it tests
 	State                badge
 	Message              string
 	Kind, Took           string
@@ -46,7 +47,7 @@ type stepRow struct {
 func (runView) template() string { return "run" }
 
 // Heading is the page's title.
-func (v runView) Heading() string { return "Test run " + v.ID }
+func (v runView) Heading() string { return "Test run of " + v.Of }
 
 func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) runView {
 	prURL := anyURL(&queue.Snapshot{}, entries)
@@ -58,6 +59,7 @@ func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) 
 		Kind: map[queue.RunKind]string{queue.MainRun: "of the line", queue.BisectionRun: "of a bisection, to find a culprit"}[r.Kind],
 	}
 	v.Details = []detail{
+		{Label: "Run", Text: string(r.ID)},
 		{Label: "Test branch", Text: r.Branch},
 		{Label: "Tested commit", Code: commit(r.Commit, prURL)},
 		{Label: "Tested tree", Code: tree(r.Tree)},
@@ -82,6 +84,13 @@ func viewRun(q queue.Queue, r *queue.Run, entries []queue.Entry, now time.Time) 
 	v.Required, v.Others = checksOf(r, now)
 	v.Failing = failedIn(q.Repo, r)
 	v.Chain = chainOf(q, r, entries, prURL)
+	var own []string
+	for _, step := range v.Chain {
+		if step.Own {
+			own = append(own, fmt.Sprintf("#%d", step.PR.Number))
+		}
+	}
+	v.Of = strings.Join(own, ", ")
 	return v
 }
 

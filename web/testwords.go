@@ -81,14 +81,6 @@ var evidenceNames = map[flaky.EvidenceKind]string{
 	flaky.DistinctPullRequest: "A failure on one more pull request while the branch was green",
 }
 
-var settingNames = map[flaky.Setting]string{
-	flaky.Auto: "as the evidence says", flaky.Always: "always quarantined", flaky.Never: "never quarantined",
-}
-
-var kindNames = map[flaky.Kind]string{
-	flaky.Stable: "branch that must be green", flaky.Queue: "queue", flaky.PullRequest: "pull request", flaky.Other: "other branch",
-}
-
 // testedOn says in a few words what a run tested.
 func testedOn(kind flaky.Kind, branch string, prs []int) string {
 	names := make([]string, len(prs))

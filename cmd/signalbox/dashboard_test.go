@@ -87,6 +87,7 @@ func (sc *scene) play() {
 	sc.set("running")
 	sc.checks(sc.tested(1, 2), "success", "success")
 	sc.await(2, func(e api.PullRequest) bool { return e.State == "merged" })
+	sc.tests(sc.tested(3, 4))
 	sc.checks(sc.tested(3, 4), "failure", "success")
 	sc.checks(sc.tested(3), "success", "success")
 	sc.checks(sc.tested(4), "pending", "success")
@@ -103,6 +104,35 @@ func (sc *scene) play() {
 	sc.reaches(16, func(e api.PullRequest) bool { return e.State == "cancelled" })
 	sc.reaches(11, func(e api.PullRequest) bool { return e.State == "pending" })
 	sc.past()
+}
+
+// tests gives the repository two weeks of test reports: a test is flaky, one has
+// recovered, one is broken, a report is cut off, and one is of a commit that a
+// group of the queue is tested with.
+func (sc *scene) tests(commit string) {
+	sc.t.Helper()
+	d := newDemoTests(sc.stage, sc.client)
+	now := time.Now()
+	sc.must(d.history(sc.ctx, now))
+	sc.must(d.send(sc.ctx, demoRun{at: now, failed: []string{flakyTest, "adds up"}, retried: []string{repairedTest}, commit: commit, check: demoChecks[0]}).trouble)
+	sc.must(d.send(sc.ctx, demoRun{at: now, cut: true}).trouble)
+	for range 3 {
+		sc.must(d.send(sc.ctx, demoRun{at: now, failed: []string{"greets people"}}).trouble)
+	}
+}
+
+// test is the address of the page of a test.
+func (sc *scene) test(name string) string {
+	sc.t.Helper()
+	s, err := newDemoTests(sc.stage, sc.client).state(sc.ctx, name)
+	sc.must(err)
+	return strings.TrimPrefix(s.Test.HTMLURL, strings.TrimSuffix(sc.stage.where.Dashboard, "/"))
+}
+
+// tools is a repository without a queue.
+func (sc *scene) tools() {
+	sc.t.Helper()
+	sc.must(sc.stage.sim.CreateRepo(sc.ctx, githubsim.NewRepo{Owner: demoOrg, Name: "tools", Creator: "alice"}))
 }
 
 func (sc *scene) repo() string { return demoOrg + "/" + demoRepo }
@@ -211,18 +241,28 @@ func (sc *scene) page(rest string) string {
 	return "/q/" + demoHost + "/" + demoOrg + "/" + demoRepo + rest + "?branch=main"
 }
 
-// runOf is the address of the page of the run that tests a pull request.
+// runOf is the address of the page of the run that tests a pull request, and
+// firstRunOf that of the first one that did.
 func (sc *scene) runOf(number int) string {
+	runs := sc.runsOf(number)
+	return runs[len(runs)-1]
+}
+
+func (sc *scene) firstRunOf(number int) string { return sc.runsOf(number)[0] }
+
+func (sc *scene) runsOf(number int) (runs []string) {
 	sc.t.Helper()
 	var details struct{ Timeline []struct{ TestRunID *string } }
 	sc.must(sc.client.Call(sc.ctx, "explainPullRequest", map[string]any{"pr": map[string]int{"number": number}}, &details))
-	for _, m := range slices.Backward(details.Timeline) {
+	for _, m := range details.Timeline {
 		if m.TestRunID != nil {
-			return sc.page("/run/" + url.PathEscape(*m.TestRunID))
+			runs = append(runs, sc.page("/run/"+url.PathEscape(*m.TestRunID)))
 		}
 	}
-	sc.t.Fatalf("#%d was never tested", number)
-	return ""
+	if len(runs) == 0 {
+		sc.t.Fatalf("#%d was never tested", number)
+	}
+	return runs
 }
 
 func TestPagesInABrowser(t *testing.T) {
@@ -232,12 +272,17 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Open(t)
 	sc := newScene(t, stageOptions{})
+	sc.tools()
 	sc.play()
+	tests, uploads := "/q/"+demoHost+"/"+sc.repo()+"/tests", "/q/"+demoHost+"/"+sc.repo()+"/uploads"
 	pages := map[string]string{
 		"overview": "/", "queue": sc.page(""), "pr-testing": sc.page("/pr/4"), "pr-merged": sc.page("/pr/1"), "pr-not-ready": sc.page("/pr/12"),
 		"run": sc.runOf(5), "health": sc.page("/health"), "settings": sc.page("/settings"), "tokens": "/orgs/acme/tokens", "audit": "/orgs/acme/audit",
 		"endings": sc.page("/endings") + fmt.Sprintf("&from=%d&until=%d", time.Now().Add(-24*time.Hour).Unix(), time.Now().Add(time.Hour).Unix()),
-		"missing": sc.page("/pr/99"),
+		"missing": sc.page("/pr/99"), "run-failed": sc.firstRunOf(4), "without-queue": "/q/" + demoHost + "/" + demoOrg + "/tools",
+		"tests": tests, "tests-all": tests + "?show=all", "tests-none": "/q/" + demoHost + "/" + demoOrg + "/tools/tests",
+		"test-flaky": sc.test(flakyTest), "test-broken": sc.test("greets people"), "test-new": sc.test("adds up"),
+		"uploads": uploads, "upload": fmt.Sprint(uploads, "/", demoDays+1), "upload-cut": fmt.Sprint(uploads, "/", demoDays+2),
 	}
 	for name, look := range map[string]browsertest.Look{
 		"light": {Width: 1280, Height: 900}, "dark": {Width: 1280, Height: 900, Dark: true},
@@ -292,6 +337,21 @@ func TestAPageIsFollowedAndUsedInABrowser(t *testing.T) {
 	sc.reaches(3, func(e api.PullRequest) bool { return e.State == "cancelled" })
 	tab.Click("button.main")
 	tab.Sees("It is queued.")
+	sc.must(newDemoTests(sc.stage, sc.client).send(sc.ctx, demoRun{at: time.Now(), failed: []string{"adds up"}}).trouble)
+	sc.visit(tab, "/q/"+demoHost+"/"+sc.repo()+"/tests?show=all&text=adds")
+	tab.Click("tbody a")
+	tab.Sees("Its failures block")
+	tab.Click("input[value=ALWAYS_QUARANTINE]")
+	tab.Fill("#owner", "@alice")
+	tab.Fill("#reason", "the clock of the machine jumps")
+	tab.Click("form.card button")
+	tab.Sees("Your decision counts from now on.")
+	tab.Sees("Repaired by @alice. Reason: the clock of the machine jumps")
+	sc.tools()
+	sc.visit(tab, "/")
+	tab.Sees("acme/tools")
+	tab.Click("form.inline button")
+	tab.Sees("The queue is made.")
 	if problems := tab.Problems(); len(problems) > 0 {
 		t.Errorf("pages complain: %q", problems)
 	}
