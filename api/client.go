@@ -218,3 +218,10 @@ func refusal(host string, resp *http.Response, body []byte) *Error {
 	}
 	return e
 }
+
+// Once is the same client with no patience: each call is tried once.
+func (c *Client) Once() *Client {
+	once := *c
+	once.patience = 0
+	return &once
+}

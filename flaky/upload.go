@@ -19,6 +19,7 @@ type Facts struct {
 	Base    string `json:"base,omitempty"`   // what the head was merged into, if it was
 	Branch  string `json:"branch,omitempty"` // of a push, or of the pull request
 	Pull    int    `json:"pull,omitempty"`
+	Target  string `json:"target,omitempty"`  // branch that the pull request is to be merged into
 	Job     string `json:"job,omitempty"`     // this job in this run, the same in each attempt
 	Attempt int    `json:"attempt,omitempty"` // from 1
 	Check   string `json:"check,omitempty"`   // name under which the job reports to the host

@@ -37,7 +37,7 @@ func asChild() {
 	if args == ownArguments {
 		words = os.Args[1:]
 	}
-	err := run(ctx, words, console{out: os.Stdout, err: os.Stderr})
+	err := run(ctx, words, console{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(conclude(err, os.Stderr))
 }

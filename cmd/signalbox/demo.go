@@ -15,12 +15,12 @@ import (
 // demoCommand shows Signalbox at work without GitHub: a private Postgres, a
 // simulated GitHub with real Git repositories, the real server, authors and CI.
 type demoCommand struct {
-	logging
-	Once   bool   `xor:"way" help:"Land ten pull requests, one of each kind of trouble, check the history, and exit 0 only if all promises hold."`
-	Serve  bool   `xor:"way" help:"Start everything without traffic, for a program that drives it."`
-	Listen string `default:"127.0.0.1:0" help:"Address of the server."`
-	SignIn bool   `help:"Have people sign in to the pages, as one of the demo's authors. Otherwise whoever opens them may do everything."`
-	JSON   bool   `name:"json" help:"With --serve: print where everything is as one line of JSON."`
+	logging `group:"logging"`
+	Once    bool   `xor:"way" help:"Land ten pull requests, one of each kind of trouble, check the history, and exit 0 only if all promises hold."`
+	Serve   bool   `xor:"way" help:"Start everything without traffic, for a program that drives it."`
+	Listen  string `default:"127.0.0.1:0" help:"Address of the server."`
+	SignIn  bool   `help:"Have people sign in to the pages, as one of the demo's authors. Otherwise whoever opens them may do everything."`
+	JSON    bool   `name:"json" help:"With --serve: print where everything is as one line of JSON."`
 
 	Authors     int           `default:"5" help:"How many authors there are (1 to 12)."`
 	Pace        time.Duration `default:"6s" help:"How often somebody opens a pull request."`

@@ -5,9 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,20 +14,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	// The first signal asks us to stop; a second one ends us at once.
 	context.AfterFunc(ctx, stop)
-	err := run(ctx, os.Args[1:], console{out: os.Stdout, err: os.Stderr})
+	err := run(ctx, os.Args[1:], console{in: os.Stdin, out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(conclude(err, os.Stderr))
-}
-
-// conclude says what went wrong and returns the exit code of the program.
-func conclude(err error, to io.Writer) int {
-	var status exitStatus
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &status):
-		return int(status)
-	}
-	fmt.Fprintln(to, explain(err))
-	return 1
 }

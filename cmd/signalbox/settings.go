@@ -5,10 +5,10 @@ package main
 // text until [settings.check] reads them, so that all mistakes are reported
 // together and not one at each start.
 type settings struct {
-	storage
-	gitHub
-	commits
-	logging
+	storage `group:"storage"`
+	gitHub  `group:"github"`
+	commits `group:"commits"`
+	logging `group:"logging"`
 
 	Listen        string `default:":8080" env:"SIGNALBOX_LISTEN" help:"Address to listen on for webhooks, the API and the pages."`
 	MetricsListen string `default:"127.0.0.1:9090" env:"SIGNALBOX_METRICS_LISTEN" help:"Address to serve GET /metrics on, without a token; \"off\" for none."`
@@ -61,6 +61,6 @@ type commits struct {
 
 // logging says what is logged, and how. The log goes to standard error.
 type logging struct {
-	LogLevel  string `default:"info" env:"SIGNALBOX_LOG_LEVEL" help:"debug, info, warn or error."`
-	LogFormat string `default:"text" env:"SIGNALBOX_LOG_FORMAT" help:"text or json."`
+	LogLevel  string `default:"info" env:"SIGNALBOX_LOG_LEVEL" completion:"debug,info,warn,error" help:"debug, info, warn or error."`
+	LogFormat string `default:"text" env:"SIGNALBOX_LOG_FORMAT" completion:"text,json" help:"text or json."`
 }

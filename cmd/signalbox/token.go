@@ -16,10 +16,10 @@ import (
 // tokenCreateCommand makes a token. It makes the organisation too, so that an
 // operator can create queues before the App is installed anywhere.
 type tokenCreateCommand struct {
-	storage
-	logging
+	storage `group:"storage"`
+	logging `group:"logging"`
 	Org     string `required:"" help:"Organisation that the token belongs to: the owner of the repositories, in lower case."`
-	Scope   string `default:"admin" help:"read, submit (submit, cancel, restart) or admin (queues too)."`
+	Scope   string `default:"admin" completion:"read,submit,admin" help:"read, submit (submit, cancel, restart) or admin (queues too)."`
 	Name    string `default:"command line" help:"What the token is for. It is shown in lists."`
 	Expires string `help:"When it ends: a duration such as 90d or 12h, or a date such as 2027-01-31. Default: never."`
 	JSON    bool   `name:"json" help:"Print JSON."`
@@ -94,10 +94,10 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 
 // tokenListCommand lists tokens, without their secrets.
 type tokenListCommand struct {
-	storage
-	logging
-	Org  string `required:"" help:"Organisation."`
-	JSON bool   `name:"json" help:"Print JSON."`
+	storage `group:"storage"`
+	logging `group:"logging"`
+	Org     string `required:"" help:"Organisation."`
+	JSON    bool   `name:"json" help:"Print JSON."`
 }
 
 // listedToken is a token as the list shows it.
@@ -154,10 +154,10 @@ func day(t *time.Time) string {
 
 // tokenRevokeCommand ends a token.
 type tokenRevokeCommand struct {
-	storage
-	logging
-	Org string `required:"" help:"Organisation."`
-	ID  int64  `arg:"" help:"Number of the token, from token list."`
+	storage `group:"storage"`
+	logging `group:"logging"`
+	Org     string `required:"" help:"Organisation."`
+	ID      int64  `arg:"" help:"Number of the token, from token list."`
 }
 
 // Run revokes.
@@ -176,8 +176,8 @@ func (t tokenRevokeCommand) Run(ctx context.Context, c console) error {
 
 // migrateCommand brings the schema up to date and ends.
 type migrateCommand struct {
-	storage
-	logging
+	storage `group:"storage"`
+	logging `group:"logging"`
 }
 
 // Run migrates.

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"signalbox/flaky"
 )
@@ -19,8 +17,6 @@ import (
 type uploadCommand struct {
 	Reports []string `arg:"" name:"report" help:"Files with test reports (JUnit XML, go test -json, CTRF, Bazel's build events as JSON), or patterns such as '**/TEST-*.xml'. Each has to match something."`
 
-	URL      string `name:"url" env:"SIGNALBOX_URL" help:"Address of Signalbox, such as https://signalbox.example.com."`
-	Token    string `env:"SIGNALBOX_TOKEN" help:"API token with scope submit. Better in the variable."`
 	ExitCode *int   `name:"exit-code" help:"How the test command ended. Without it, 1 if a test failed, else 0."`
 	Expect   int    `help:"How many report files there must be at least. With fewer, the job is never green."`
 	Check    string `env:"SIGNALBOX_CHECK" help:"Name under which the job reports to the Git host, as the queue requires it. Default: what the CI system says."`
@@ -35,16 +31,9 @@ type uploadCommand struct {
 	Job     string `help:"Name of this job in this run of CI, the same when it is tried again."`
 	Attempt int    `help:"Which attempt of the job this is, from 1."`
 
-	Timeout time.Duration `default:"1m" help:"How long to wait for Signalbox."`
-	JSON    bool          `name:"json" help:"Print JSON."`
+	connection `group:"connection"`
+	JSON       bool `name:"json" help:"Print JSON."`
 }
-
-// exitStatus is the error of a command that has said everything there is to say
-// and wants the program to end with a code.
-type exitStatus int
-
-// Error is for those who do not look at the code.
-func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 // Run uploads, prints what came of it, and returns the verdict.
 func (u *uploadCommand) Run(ctx context.Context, c console) error {

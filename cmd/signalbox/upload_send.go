@@ -46,14 +46,15 @@ const (
 // send uploads and waits until the service has read the reports. An error says
 // in a sentence why nothing is known.
 func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) (*keptReport, error) {
-	c, err := api.New(api.Config{URL: u.URL, Token: u.Token, UserAgent: userAgent(), Patience: u.Timeout, Timeout: u.Timeout})
-	var lacks []error
+	c, err := u.client()
+	lacks := flatten(err)
+	if err == nil {
+		lacks = nil
+	}
 	for _, need := range []struct {
 		ok   bool
 		text string
 	}{
-		{err == nil, "the address of Signalbox: set SIGNALBOX_URL or --url, such as https://signalbox.example.com"},
-		{u.Token != "", "a token: set SIGNALBOX_TOKEN (CI keeps secrets from pull requests of forks)"},
 		{sent.Owner != "" && sent.Name != "", "the repository: give --repo host/owner/name"},
 		{sent.Commit != "", "the commit: give --sha"},
 		{sent.Job != "", "the name of the job: give --job"},

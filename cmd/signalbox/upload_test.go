@@ -191,7 +191,7 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 		"nobody is there":                     {files: bad, args: "--timeout 1s --exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, code: 3, warned: "cannot be reached"},
 		"nobody is there, and nothing failed": {files: good, args: "--timeout 1s *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, warned: loud},
 		"no settings":                         {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "", "SIGNALBOX_TOKEN": "", "GITHUB_ACTIONS": ""}, code: 3, warned: "SIGNALBOX_TOKEN"},
-		"no command line that makes sense":    {files: good, args: "--nonsense", code: 1, warned: "nonsense"},
+		"no command line that makes sense":    {files: good, args: "--nonsense", code: 2, warned: "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

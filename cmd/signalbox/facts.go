@@ -15,10 +15,7 @@ import (
 // sent is what is said of the reports: what the CI system knows, then what the
 // Git repository around us knows, and above all what the flags say.
 func (u *uploadCommand) sent(ctx context.Context, getenv func(string) string) flaky.Sent {
-	f := report.FactsOf(getenv)
-	if path := getenv("GITHUB_EVENT_PATH"); f.CI == "GitHub Actions" && path != "" {
-		f.Fork = fromFork(path)
-	}
+	f, _ := ciFacts(getenv)
 	host, owner, name := splitRepo(u.Repo)
 	for _, over := range []struct {
 		to   *string
@@ -37,6 +34,17 @@ func (u *uploadCommand) sent(ctx context.Context, getenv func(string) string) fl
 	around(ctx, &f)
 	f.Attempt = max(f.Attempt, 1)
 	return flaky.Sent{Facts: f, Variant: u.Variant, ExitCode: u.ExitCode, Infrastructure: u.Infrastructure, Trusted: true}
+}
+
+// ciFacts is what the CI system says about the job that we run in, if we do,
+// and the head commit of its pull request, which need not be what is checked out.
+func ciFacts(getenv func(string) string) (f flaky.Facts, head string) {
+	f = report.FactsOf(getenv)
+	head = f.Head
+	if path := getenv("GITHUB_EVENT_PATH"); f.CI == "GitHub Actions" && path != "" {
+		head = gitHubEvent(path, &f)
+	}
+	return f, head
 }
 
 // splitRepo takes host/owner/name apart. The owner may have slashes, as groups
@@ -60,7 +68,7 @@ func around(ctx context.Context, f *flaky.Facts) {
 	}
 	f.Commit = head
 	if f.Owner == "" || f.Name == "" {
-		f.Host, f.Owner, f.Name = report.SplitURL(git(ctx, "config", "--get", "remote.origin.url"))
+		f.Host, f.Owner, f.Name = report.SplitURL(git(ctx, "config", "--get", "remote."+remoteOf(ctx)+".url"))
 	}
 	if f.CI == "" && f.Branch == "" {
 		f.Branch = git(ctx, "symbolic-ref", "--quiet", "--short", "HEAD")
@@ -81,35 +89,75 @@ func around(ctx context.Context, f *flaky.Facts) {
 	}
 }
 
+// remoteOf is the remote that has the repository with the queue: who works on a
+// fork has named that upstream, as the Git hosts advise.
+func remoteOf(ctx context.Context) string {
+	if git(ctx, "config", "--get", "remote.upstream.url") != "" {
+		return "upstream"
+	}
+	return "origin"
+}
+
 // git is what a git command prints, or "" if it fails: there need not be a
 // repository, nor git.
 func git(ctx context.Context, args ...string) string {
-	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	out, err := gitCommand(ctx, args...).Output()
 	if err != nil {
 		return ""
 	}
 	return string(bytes.TrimSpace(out))
 }
 
-// fromFork reports whether the event that started a GitHub workflow is about a
-// pull request from another repository.
-func fromFork(path string) bool {
+// gitCommand is git in the working directory. It never asks for a password.
+func gitCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	return cmd
+}
+
+// gitHubEvent adds what the event says that started a GitHub workflow, when it
+// is about a pull request: its number, its base branch, and whether it comes
+// from another repository. It returns its head commit. The variables have less:
+// the number only where its merge is what is checked out, and never the head.
+func gitHubEvent(path string, f *flaky.Facts) (head string) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return false
+		return ""
 	}
-	type repository struct {
-		FullName string `json:"full_name"`
+	type side struct {
+		Ref  string `json:"ref"`
+		SHA  string `json:"sha"`
+		Repo *struct {
+			FullName string `json:"full_name"`
+		} `json:"repo"` // null when it was deleted
 	}
 	var event struct {
 		PullRequest struct {
-			Head struct{ Repo *repository } // null when it was deleted
-			Base struct{ Repo *repository }
+			Number int  `json:"number"`
+			Head   side `json:"head"`
+			Base   side `json:"base"`
 		} `json:"pull_request"`
+		Issue struct { // of a comment
+			Number      int       `json:"number"`
+			PullRequest *struct{} `json:"pull_request"`
+		} `json:"issue"`
 	}
-	if json.Unmarshal(text, &event) != nil || event.PullRequest.Base.Repo == nil {
-		return false
+	if json.Unmarshal(text, &event) != nil {
+		return ""
 	}
-	head := event.PullRequest.Head.Repo
-	return head == nil || !strings.EqualFold(head.FullName, event.PullRequest.Base.Repo.FullName)
+	if event.Issue.PullRequest != nil && f.Pull == 0 {
+		f.Pull = event.Issue.Number
+	}
+	pull := event.PullRequest
+	if pull.Base.Repo == nil {
+		return ""
+	}
+	f.Fork = pull.Head.Repo == nil || !strings.EqualFold(pull.Head.Repo.FullName, pull.Base.Repo.FullName)
+	if f.Pull == 0 {
+		f.Pull = pull.Number
+	}
+	if f.Target == "" {
+		f.Target = pull.Base.Ref
+	}
+	return pull.Head.SHA
 }
