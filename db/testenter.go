@@ -68,6 +68,15 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 }
 
 func (e *testEntry) all() (err error) {
+	known, err := e.unwrap()
+	if err != nil {
+		return err
+	}
+	if known != 0 {
+		e.read.Tests = nil
+		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "UPLOADED_BEFORE", Count: 1,
+			Text: fmt.Sprintf("The same reports of this attempt of the job came before, as upload %d, and count once.", known)})
+	}
 	if e.run, e.tested, err = place(e.ctx, e.tx, e.upload); err != nil {
 		return err
 	}
@@ -251,9 +260,15 @@ func (e *testEntry) finish() error {
 	if err != nil {
 		return err
 	}
+	sent, err := encode(e.upload.Sent)
+	if err != nil {
+		return err
+	}
 	_, err = e.tx.ExecContext(e.ctx, `
-		UPDATE test_uploads SET entered_at = $2, body = NULL, line = $3, run = $4, tree = $5, at = $6, tests = $7, failed = $8, skipped = $9, complete = $10, notes = $11
-		WHERE id = $1`, e.upload.ID, stamp(e.now), clean(e.run.Line()), run, clean(e.run.Tree), stamp(e.run.At), e.run.Tests, e.run.Failed, e.read.Skipped(), e.read.Complete(), notes)
+		UPDATE test_uploads SET entered_at = $2, body = NULL, line = $3, run = $4, tree = $5, at = $6, tests = $7, failed = $8, skipped = $9, complete = $10, notes = $11,
+			sent = $12, commit = $13
+		WHERE id = $1`, e.upload.ID, stamp(e.now), clean(e.run.Line()), run, clean(e.run.Tree), stamp(e.run.At), e.run.Tests, e.run.Failed, e.read.Skipped(), e.read.Complete(), notes,
+		sent, clean(e.upload.Commit))
 	if err != nil {
 		return fmt.Errorf("mark the upload as entered: %w", err)
 	}

@@ -37,6 +37,7 @@ func (db *DB) maintainTests(ctx context.Context, now time.Time) error {
 		{"make the partition of test results of the day after tomorrow", `SELECT test_day($1)`, []any{day(now.AddDate(0, 0, 2))}},
 		{"drop old test results", `SELECT test_forget('test_results', $1)`, []any{ago(keepResults)}},
 		{"drop old test failures", `SELECT test_forget('test_failures', $1)`, []any{ago(keepFailures)}},
+		{"remove old addresses of bundles", `DELETE FROM test_bundles WHERE put_at < $1::date`, []any{ago(1)}},
 		{"remove old test reports", `DELETE FROM test_uploads WHERE received_at < $1::date AND entered_at IS NOT NULL`, []any{ago(keepUploads)}},
 		{"remove old hours of tests", `DELETE FROM test_hours WHERE at < $1::date`, []any{ago(keepHours)}},
 		{"remove old days of tests", `DELETE FROM test_days WHERE at < $1::date`, []any{ago(keepDays)}},

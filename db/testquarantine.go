@@ -39,16 +39,8 @@ func (db *DB) SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID
 		if err := tx.GetContext(ctx, &row, `SELECT `+judgedColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
 			return err
 		}
-		was := onOff(!time.Time(row.QuarantinedAt).IsZero())
-		row.Setting, row.Owner, row.Reason, row.Actor, row.ExpiresAt = string(o.Setting), clean(o.Owner), clean(o.Reason), clean(o.Actor), stamp(o.Expires)
-		q = rules.Decide(row.History.v, o, now)
-		switch {
-		case !q.On:
-			row.QuarantinedAt = stamp{}
-		case was == "off":
-			row.QuarantinedAt = stamp(now)
-		}
-		change := changeRow{CaseID: row.ID, At: stamp(now), What: "quarantine", Before: was, After: onOff(q.On), Code: string(q.Code), Reason: o.Reason, Actor: o.Actor, Score: row.Score}
+		var change changeRow
+		q, change = row.decide(o, rules, now)
 		return storeJudged(ctx, tx, []caseRow{row}, []changeRow{change})
 	})
 	return q, fail(fmt.Sprintf("set the quarantine of test %s", id), err)

@@ -15,25 +15,30 @@ import (
 // job. key is made of its content, its job and the attempt: the same again
 // changes nothing, and fresh is false. ErrNotFound: there is no such repository.
 func (db *DB) AddUpload(ctx context.Context, u flaky.Upload, key [32]byte, body []byte) (id int64, fresh bool, err error) {
+	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		id, fresh, err = db.addUpload(ctx, tx, u, key, body)
+		return err
+	})
+	return id, fresh, fail("keep a test report", err)
+}
+
+func (db *DB) addUpload(ctx context.Context, tx *sqlx.Tx, u flaky.Upload, key [32]byte, body []byte) (id int64, fresh bool, err error) {
 	sent, err := encode(u.Sent)
 	if err != nil {
 		return 0, false, err
 	}
-	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		var ids []int64
-		if err := tx.SelectContext(ctx, &ids, `
-			INSERT INTO test_uploads (repository_id, key, received_at, at, sent, body, commit)
-			VALUES ($1, $2, $3, $3, $4, $5, $6) ON CONFLICT (repository_id, key) DO NOTHING RETURNING id`,
-			u.Repository, key[:], stamp(u.Received), sent, body, clean(u.Commit)); err != nil {
-			return missingIs(err, queue.ErrNotFound)
-		}
-		if fresh = len(ids) > 0; fresh {
-			id = ids[0]
-			return db.jobs.insert(ctx, tx, []queue.Action{flaky.ReadUpload{Upload: id}})
-		}
-		return tx.GetContext(ctx, &id, `SELECT id FROM test_uploads WHERE repository_id = $1 AND key = $2`, u.Repository, key[:])
-	})
-	return id, fresh, fail("keep a test report", err)
+	var ids []int64
+	if err := tx.SelectContext(ctx, &ids, `
+		INSERT INTO test_uploads (repository_id, key, received_at, at, sent, body, commit)
+		VALUES ($1, $2, $3, $3, $4, $5, $6) ON CONFLICT (repository_id, key) DO NOTHING RETURNING id`,
+		u.Repository, key[:], stamp(u.Received), sent, body, clean(u.Commit)); err != nil {
+		return 0, false, missingIs(err, queue.ErrNotFound)
+	}
+	if len(ids) > 0 {
+		return ids[0], true, db.jobs.insert(ctx, tx, []queue.Action{flaky.ReadUpload{Upload: ids[0]}})
+	}
+	err = tx.GetContext(ctx, &id, `SELECT id FROM test_uploads WHERE repository_id = $1 AND key = $2`, u.Repository, key[:])
+	return id, false, err
 }
 
 // uploadRow is an upload that waits.

@@ -316,6 +316,27 @@ func (h *History) Knows(f Fingerprint, now time.Time) bool {
 	return slices.ContainsFunc(h.Known, func(k Known) bool { return k.Fingerprint == f && now.Sub(k.Last) <= KnownFor })
 }
 
+// Example is a failure that was seen before.
+type Example struct {
+	Fingerprint Fingerprint
+	Failure
+}
+
+// KnowsText does what [History.Knows] does for a failure of which a client gives
+// only a text, its message or its body, without the error's type: it is known if
+// it has the words of an example with a known fingerprint.
+func (h *History) KnowsText(text string, seen []Example, now time.Time) bool {
+	asked, _ := Describe(Failure{Message: text})
+	if h.Knows(asked, now) {
+		return true
+	}
+	return asked != 0 && slices.ContainsFunc(seen, func(e Example) bool {
+		message, _ := Describe(Failure{Message: e.Message})
+		body, _ := Describe(Failure{Message: e.Text})
+		return h.Knows(e.Fingerprint, now) && (message == asked || body == asked)
+	})
+}
+
 // Watched reports whether the next pass of the test may change something, so
 // that it must be observed.
 func (h *History) Watched() bool {

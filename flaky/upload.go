@@ -54,6 +54,12 @@ type Sent struct {
 	ContentType string `json:"content_type,omitempty"`
 }
 
+// AskedFailure is a failure of which a client asks whether it is excused.
+type AskedFailure struct {
+	Tests []uuid.UUID // ids that the test may have
+	Text  string      // what the report says of it, its message or its body; "" is unknown
+}
+
 // Seen is what an upload says of one test.
 type Seen struct {
 	Test
@@ -122,6 +128,17 @@ type Read struct {
 	Notes []Note
 	// Owners is the CODEOWNERS that came along; "" is none.
 	Owners string
+	// Bundle is what a bundle says about itself; nil for other uploads, of
+	// which all is known when they are sent.
+	Bundle *BundleFacts
+}
+
+// BundleFacts are what is known of a bundle once it is read.
+type BundleFacts struct {
+	Sent
+	// Reports is a hash of the reports in it, of its job and of the attempt:
+	// when a client sends them again, it wraps them anew.
+	Reports [32]byte
 }
 
 // Complete reports whether nothing is missing.

@@ -23,23 +23,30 @@ const cursorSecret = "page tokens"
 // first 16 bytes).
 const cursorSize = 8 + 16
 
-// keys keeps the key of page tokens after it was first asked for.
+// keys keeps the keys of what we sign after each was first asked for.
 type keys struct {
-	mu     sync.Mutex // held while the store is asked: one question is enough
-	cursor []byte
+	mu sync.Mutex // held while the store is asked: one question is enough
+	of map[string][]byte
 }
 
-func (a *API) cursorKey(ctx context.Context) ([]byte, error) {
+// cursorKey is the key of page tokens.
+func (a *API) cursorKey(ctx context.Context) ([]byte, error) { return a.ownKey(ctx, cursorSecret) }
+
+// ownKey is a key of this installation.
+func (a *API) ownKey(ctx context.Context, name string) ([]byte, error) {
 	a.keys.mu.Lock()
 	defer a.keys.mu.Unlock()
-	if a.keys.cursor == nil {
-		key, err := a.store.OwnSecret(ctx, cursorSecret)
+	if a.keys.of[name] == nil {
+		key, err := a.store.OwnSecret(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("read the key of page tokens: %w", err)
+			return nil, fmt.Errorf("read the key of %s: %w", name, err)
 		}
-		a.keys.cursor = key
+		if a.keys.of == nil {
+			a.keys.of = map[string][]byte{}
+		}
+		a.keys.of[name] = key
 	}
-	return a.keys.cursor, nil
+	return a.keys.of[name], nil
 }
 
 // signCursor makes the token for a place in a list. list is everything that

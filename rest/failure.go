@@ -33,6 +33,10 @@ const (
 	CodeOrganizationNotFound = "ORGANIZATION_NOT_FOUND"   // 404: the slug is not that of the token's organisation
 	CodeTestNotFound         = "TEST_NOT_FOUND"           // 404
 	CodeUploadNotFound       = "UPLOAD_NOT_FOUND"         // 404
+	CodePublicRepoUnknown    = "PUBLIC_REPO_ID_UNKNOWN"   // 401: what stands in for a token is not one that is open
+	CodeUploadAddressInvalid = "UPLOAD_ADDRESS_INVALID"   // 403: we did not give it out
+	CodeUploadAddressExpired = "UPLOAD_ADDRESS_EXPIRED"   // 403
+	CodeUploadDiffers        = "UPLOAD_DIFFERS"           // 409: other bytes came first
 	CodeTestRunNotFound      = "TEST_RUN_NOT_FOUND"       // 404
 	CodeHostUnavailable      = "GIT_HOST_UNAVAILABLE"     // 503: nothing was stored
 	CodeNotDecided           = "NOT_DECIDED_IN_TIME"      // 503: it may yet be done

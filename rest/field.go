@@ -123,6 +123,15 @@ func anyText(to *string) func(*form, value) {
 	}
 }
 
+// anyTextUpTo reads a string that is not longer than most bytes.
+func anyTextUpTo(to *string, most int) func(*form, value) {
+	return func(f *form, v value) {
+		if anyText(to)(f, v); len(*to) > most {
+			f.refuse(v, fmt.Sprintf("must not be longer than %d bytes", most))
+		}
+	}
+}
+
 // textWish reads a string into an optional setting, which stays nil when it is not named.
 func textWish(to **string, most int) func(*form, value) {
 	return func(f *form, v value) {

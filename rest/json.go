@@ -63,8 +63,8 @@ func (v value) members() iter.Seq2[string, value] {
 			at = next(v.raw, next(v.raw, nameEnd)+1) // over the colon
 			valueEnd := end(v.raw, at)
 			path := name
-			if v.base != "" {
-				path = v.base + "." + name
+			if p := v.path(); p != "" {
+				path = p + "." + name
 			}
 			if !yield(name, value{v.raw[at:valueEnd], path, -1}) {
 				return

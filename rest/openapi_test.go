@@ -26,6 +26,10 @@ type described struct {
 	router routers.Router
 }
 
+func init() {
+	openapi3filter.RegisterBodyDecoder("application/x-protobuf", openapi3filter.FileBodyDecoder) // anything
+}
+
 func loadDescription(t *testing.T) described {
 	t.Helper()
 	w := newWorld(t, nil)

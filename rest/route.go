@@ -23,7 +23,18 @@ type route struct {
 	open func(http.Header) bool
 	// raw: the body is of any type, and the query has what it is about.
 	raw bool
+	// check refuses a raw request before its body is read; nil: none.
+	check checker
+	// deaf: the body is not even read.
+	deaf bool
+	// forCI: the client is a CI job, which must not fail because of us. Texts
+	// of the body are mended rather than refused, and what goes wrong on our
+	// side is always 503.
+	forCI bool
 }
+
+// checker is a step of a request that answers nothing.
+type checker func(ctx context.Context, c *call) error
 
 // handler decodes, validates, calls and answers. What it returns is encoded
 // as JSON with status 200, unless it is a document; an error that is no
@@ -42,8 +53,9 @@ type call struct {
 	token  account.Token        // zero when anonymous
 	org    account.Organization // of the token
 	header http.Header
-	query  url.Values // of a GET and of a raw body; nil otherwise
-	body   []byte     // nil for a GET
+	query  url.Values   // of a GET and of a raw body; nil otherwise
+	body   []byte       // nil for a GET
+	ticket bundleTicket // of a bundle
 	now    time.Time
 }
 
@@ -74,14 +86,21 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/getQueueGraph", scope: account.Read, handle: a.getQueueGraph},
 		{method: http.MethodGet, path: "/v1/getMergeQueueMetrics", scope: account.Read, handle: a.getMergeQueueMetrics},
 
-		{method: http.MethodPost, path: "/v1/test-results", scope: account.Submit, handle: a.testResults, raw: true},
+		{method: http.MethodPost, path: "/v1/test-results", scope: account.Submit, handle: a.testResults, raw: true, open: fromPublic},
+		{method: http.MethodPost, path: "/v1/metrics/createBundleUpload", scope: account.Submit, handle: a.createBundleUpload, open: fromPublic, forCI: true},
+		{method: http.MethodPut, path: bundlePath, handle: a.putBundle, raw: true, check: a.checkBundle, forCI: true},
+		{method: http.MethodPost, path: "/v1/metrics/getQuarantineConfig", scope: account.Read, handle: a.getQuarantineConfig, open: fromPublic, forCI: true},
+		{method: http.MethodPost, path: "/v1/flakytests-cli/upload-metrics", handle: a.telemetry, deaf: true},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-quarantined-tests", scope: account.Read, handle: a.listQuarantinedTests},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-unhealthy-tests", scope: account.Read, handle: a.listUnhealthyTests},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-failing-tests", scope: account.Read, handle: a.listFailingTests},
 		{method: http.MethodPost, path: "/v1/flaky-tests/get-test-details", scope: account.Read, handle: a.getTestDetails},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-test-evidence", scope: account.Read, handle: a.listTestEvidence},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-quarantine", scope: account.Admin, handle: a.setQuarantine},
+		{method: http.MethodPost, path: "/v1/flaky-tests/export-quarantine", scope: account.Read, handle: a.exportQuarantine},
+		{method: http.MethodPost, path: "/v1/flaky-tests/import-quarantine", scope: account.Admin, handle: a.importQuarantine},
 		{method: http.MethodPost, path: "/v1/flaky-tests/set-automatic-quarantine", scope: account.Admin, handle: a.setAutomaticQuarantine},
+		{method: http.MethodPost, path: "/v1/flaky-tests/set-public-uploads", scope: account.Admin, handle: a.setPublicUploads},
 		{method: http.MethodPost, path: "/v1/flaky-tests/get-upload", scope: account.Read, handle: a.getUpload},
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-uploads", scope: account.Read, handle: a.listUploads},
 		{method: http.MethodPost, path: "/v1/flaky-tests/link-ticket-to-test-case", scope: account.Submit, handle: a.linkTicket},

@@ -31,6 +31,11 @@ var samples = map[string]string{
 
 	"/v1/flaky-tests/set-automatic-quarantine": `{@main,"org_url_slug":"acme","automatic":true}`,
 	"/v1/flaky-tests/link-ticket-to-test-case": `{@main,"org_url_slug":"acme","test_case_id":"` + sampleTest + `","external_ticket_id":"KAN-1"}`,
+	"/v1/flaky-tests/export-quarantine":        `{@main,"org_url_slug":"acme"}`,
+	"/v1/flaky-tests/import-quarantine":        `{@main,"org_url_slug":"acme","overrides":[{"test_id":"` + sampleTest + `","setting":"NEVER_QUARANTINE"}]}`,
+	"/v1/flaky-tests/set-public-uploads":       `{@main,"org_url_slug":"acme","enabled":true}`,
+	"/v1/metrics/createBundleUpload":           `{@main,"orgUrlSlug":"acme","clientVersion":"1","remoteUrls":[]}`,
+	"/v1/metrics/getQuarantineConfig":          `{@main,"orgUrlSlug":"acme","remoteUrls":[],"testIdentifiers":[]}`,
 	"/v1/flaky-tests/get-upload":               `{@main,"org_url_slug":"acme","upload_id":"1"}`,
 
 	"/v1/status": "",

@@ -22,6 +22,11 @@ import (
 //	{@main}                        the body; @main is repo and targetBranch,
 //	                               $run12 the newest run that tests #12,
 //	                               $cursor the newest page token
+//	                               and /$address in the path, where the newest
+//	                               bundle goes; $public in a header, the id
+//	                               under which everybody may upload
+//	                               $address in a path, where a bundle goes
+//	                               $public in a header, what CI of forks sends
 //
 // Runs are called RUN-1, RUN-2 … in answers, in the order in which they began.
 // show=a,b among the headers shortens the answer to these members of it, and
@@ -133,7 +138,7 @@ func (w *world) request(line, body string) string {
 	body = runOf.ReplaceAllStringFunc(strings.ReplaceAll(body, "@main", mainQueue), w.runOf)
 	body = strings.ReplaceAll(body, "$cursor", w.cursor)
 	body = strings.ReplaceAll(body, "@101", "["+strings.Repeat(`{"number":1},`, 100)+`{"number":2}]`)
-	r := httptest.NewRequest(words[0], words[1], strings.NewReader(body))
+	r := httptest.NewRequest(words[0], strings.ReplaceAll(words[1], "/$address", w.address), strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	if len(words) > 2 && words[2] != "-" {
 		r.Header.Set("x-api-token", words[2])
@@ -153,6 +158,7 @@ func (w *world) request(line, body string) string {
 			continue
 		}
 		name, value, _ := strings.Cut(header, ":")
+		value = strings.ReplaceAll(value, "$public", w.public)
 		if r.Header.Set(name, strings.ReplaceAll(value, "_", " ")); value == "" {
 			r.Header.Del(name)
 		}
@@ -176,10 +182,17 @@ func (w *world) keepCursor(got *httptest.ResponseRecorder) {
 		Page       struct {
 			NextPageToken string `json:"next_page_token"`
 		} `json:"page"`
+		ID     string `json:"id"`
+		URL    string `json:"url"`
+		Public string `json:"public_repo_id"`
 	}
 	if json.Unmarshal(got.Body.Bytes(), &page) != nil {
 		return
 	}
+	if page.URL != "" {
+		w.address, w.bundle = strings.TrimPrefix(page.URL, "https://signalbox.example"), page.ID
+	}
+	w.public = cmp.Or(page.Public, w.public)
 	if next := cmp.Or(page.NextCursor, page.Page.NextPageToken); next != "" {
 		w.cursor = next
 	}

@@ -118,6 +118,10 @@ func (a *API) serve(rt route) httprouter.Handle {
 			x.route = rt.path
 		}
 		result, err := a.answer(w, r, rt)
+		if err != nil && rt.forCI && failureOf(err).status == http.StatusInternalServerError {
+			err = &failure{status: http.StatusServiceUnavailable, code: CodeUnavailable, retry: 5 * time.Second, cause: err,
+				message: "Something went wrong on our side. Try again."}
+		}
 		if err == nil {
 			err = reply(w, http.StatusOK, result)
 		}
@@ -142,12 +146,18 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, rt route) (any, err
 	switch {
 	case rt.method == http.MethodGet:
 		c.query, err = readQuery(r)
+	case rt.deaf:
 	case rt.raw:
-		if c.query, err = readQuery(r); err == nil {
+		if c.query, err = readQuery(r); err == nil && rt.check != nil {
+			err = rt.check(r.Context(), c)
+		}
+		if err == nil {
 			c.body, err = readBody(w, r)
 		}
 	default:
-		c.body, err = readJSON(w, r)
+		if c.body, err = readJSON(w, r); rt.forCI {
+			c.body = mend(c.body)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -29,11 +29,13 @@ type testMemory struct {
 	runs    map[int64]flaky.Run
 	kept    map[int64]*flaky.UploadDetails
 	failed  map[uuid.UUID][]time.Time
+	bundles map[uuid.UUID][32]byte // what was put, by the address
+	public  string
 }
 
 func newTestMemory(now func() time.Time) *testMemory {
 	return &testMemory{now: now, keys: map[[32]byte]int64{}, tests: map[uuid.UUID]*flaky.TestDetails{}, history: map[uuid.UUID]*flaky.History{},
-		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}, kept: map[int64]*flaky.UploadDetails{}, failed: map[uuid.UUID][]time.Time{}}
+		changes: map[uuid.UUID][]flaky.Change{}, runs: map[int64]flaky.Run{}, kept: map[int64]*flaky.UploadDetails{}, failed: map[uuid.UUID][]time.Time{}, bundles: map[uuid.UUID][32]byte{}}
 }
 
 func (m *testMemory) AddUpload(_ context.Context, u flaky.Upload, key [32]byte, _ []byte) (int64, bool, error) {
@@ -146,6 +148,44 @@ func (m *testMemory) SetQuarantine(_ context.Context, _ queue.RepoID, id uuid.UU
 	return q, nil
 }
 
+func (m *testMemory) ListTests(_ context.Context, _ queue.RepoID, _ flaky.Filter, _ int) ([]flaky.TestCase, error) {
+	var decided []flaky.TestCase
+	for _, d := range m.tests {
+		if d.Override.Setting != "" && d.Override.Setting != flaky.Auto {
+			decided = append(decided, d.TestCase)
+		}
+	}
+	slices.SortFunc(decided, func(a, b flaky.TestCase) int {
+		return cmp.Or(b.StatusAt.Compare(a.StatusAt), int(b.Number-a.Number))
+	})
+	return decided, nil
+}
+
+func (m *testMemory) ImportOverrides(ctx context.Context, repo queue.RepoID, wanted []flaky.TestCase, now time.Time) (changed int, missing []int, err error) {
+	for i, t := range wanted {
+		d := m.tests[t.ID]
+		for _, other := range m.tests {
+			if d == nil && (other.Name == t.Name && other.File == t.File && other.Parent == t.Parent) {
+				d = other
+			}
+		}
+		if d == nil {
+			missing = append(missing, i)
+			continue
+		}
+		t.Override.Actor = d.Override.Actor
+		if d.Override == t.Override {
+			continue
+		}
+		t.Override.Actor = wanted[i].Override.Actor
+		if _, err := m.SetQuarantine(ctx, repo, d.ID, t.Override, now); err != nil {
+			return 0, nil, err
+		}
+		changed++
+	}
+	return changed, missing, nil
+}
+
 func (m *testMemory) TestHistory(_ context.Context, _ queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error) {
 	if m.tests[id] == nil {
 		return nil, nil, queue.ErrNotFound
@@ -184,6 +224,63 @@ func (m *testMemory) TestPage(_ context.Context, _ queue.RepoID, only flaky.Sele
 		return cmp.Or(b.StatusAt.Compare(a.StatusAt), int(b.Number-a.Number))
 	})
 	return all[min(offset, len(all)):min(offset+take, len(all))], len(all), nil
+}
+
+func (m *testMemory) AddBundle(ctx context.Context, address uuid.UUID, u flaky.Upload, content [32]byte, body []byte) (int64, bool, error) {
+	var key [32]byte
+	copy(key[:], address[:])
+	if known, ok := m.bundles[address]; ok {
+		if known != content {
+			return 0, false, queue.ErrExists
+		}
+		return m.keys[key], false, nil
+	}
+	m.bundles[address] = content
+	return m.AddUpload(ctx, u, key, body)
+}
+
+func (m *testMemory) QuarantineOn(ctx context.Context, repo queue.RepoID) (bool, error) {
+	all, err := m.AllQuarantined(ctx, repo, m.now())
+	return m.rules.Automatic || len(all) > 0, err
+}
+
+func (m *testMemory) AllQuarantined(context.Context, queue.RepoID, time.Time) ([]string, error) {
+	var ids []string
+	for id, d := range m.tests {
+		if !d.QuarantinedAt.IsZero() {
+			ids = append(ids, id.String())
+		}
+	}
+	return ids, nil
+}
+
+func (m *testMemory) Excused(_ context.Context, _ queue.RepoID, asked []flaky.AskedFailure, now time.Time) ([]bool, error) {
+	excused := make([]bool, len(asked))
+	for i, a := range asked {
+		for _, id := range a.Tests {
+			if d := m.tests[id]; d != nil && !d.QuarantinedAt.IsZero() {
+				excused[i] = d.Override.Setting == flaky.Always || a.Text == "" || m.history[id].KnowsText(a.Text, nil, now)
+			}
+		}
+	}
+	return excused, nil
+}
+
+func (m *testMemory) PublicRepository(_ context.Context, public string) (queue.Repo, string, error) {
+	if public == "" || public != m.public {
+		return queue.Repo{}, "", queue.ErrNotFound
+	}
+	return queue.Repo{ID: 1, Host: testHost, Owner: "acme", Name: "app"}, "acme", nil
+}
+
+func (m *testMemory) SetPublicUploads(_ context.Context, _ queue.RepoID, on bool) (string, error) {
+	switch {
+	case !on:
+		m.public = ""
+	case m.public == "":
+		m.public = "a1b2c3d4"
+	}
+	return m.public, nil
 }
 
 func (m *testMemory) LinkTicket(_ context.Context, _ queue.RepoID, id uuid.UUID, ticket, link string) error {

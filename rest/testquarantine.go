@@ -93,7 +93,7 @@ func (a *API) linkTicket(ctx context.Context, c *call) (any, error) {
 	var id uuid.UUID
 	var name, link string
 	if err := decode(c.body, p.repoField(), optional("org_url_slug", text(&p.slug, maxSlug)), required("test_case_id", testCaseID(&id)),
-		required("external_ticket_id", ticketName(&name)), optional("html_url", webAddress(&link))); err != nil {
+		required("external_ticket_id", anyTextUpTo(&name, maxReason)), optional("html_url", webAddress(&link))); err != nil {
 		return nil, err
 	}
 	switch {
@@ -112,15 +112,6 @@ func (a *API) linkTicket(ctx context.Context, c *call) (any, error) {
 		return nil, orNotFound(fmt.Errorf("link a ticket: %w", err), notFound(CodeTestNotFound, "There is no test %s in %s.", id, p.repo()))
 	}
 	return struct{}{}, nil
-}
-
-// ticketName reads the name of a ticket; "" is none.
-func ticketName(to *string) func(*form, value) {
-	return func(f *form, v value) {
-		if anyText(to)(f, v); len(*to) > maxReason {
-			f.refuse(v, fmt.Sprintf("must not be longer than %d bytes", maxReason))
-		}
-	}
 }
 
 // webAddress reads an address that a browser may be sent to.

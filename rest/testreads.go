@@ -31,6 +31,24 @@ type TestStore interface {
 	// TestDetails is a test of a repository with what happened to it of late.
 	// ErrNotFound: the repository has no such test.
 	TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, now time.Time) (flaky.TestDetails, error)
+	// AddBundle keeps the bundle that was put at an address, and asks for its
+	// reading. The same again changes nothing, and fresh is false. ErrExists:
+	// something else was put there. ErrNotFound: the repository is gone.
+	AddBundle(ctx context.Context, address uuid.UUID, u flaky.Upload, content [32]byte, body []byte) (id int64, fresh bool, err error)
+	// QuarantineOn reports whether failures of tests may be excused in a
+	// repository.
+	QuarantineOn(ctx context.Context, repo queue.RepoID) (bool, error)
+	// AllQuarantined are the ids of all quarantined tests.
+	AllQuarantined(ctx context.Context, repo queue.RepoID, now time.Time) ([]string, error)
+	// Excused says of each failure whether it is excused.
+	Excused(ctx context.Context, repo queue.RepoID, asked []flaky.AskedFailure, now time.Time) ([]bool, error)
+	// PublicRepository is the repository that lets everybody upload under an
+	// id, and its organisation's slug. ErrNotFound: none does.
+	PublicRepository(ctx context.Context, public string) (repo queue.Repo, slug string, err error)
+	// SetPublicUploads says whether everybody may upload test results of a
+	// repository, and under which id, "" if they may not. It stays the same
+	// until it is switched off.
+	SetPublicUploads(ctx context.Context, repo queue.RepoID, on bool) (public string, err error)
 	// SetAutomatic switches automatic quarantine of a repository on or off.
 	// What follows for its tests follows at once, and is the actor's doing.
 	SetAutomatic(ctx context.Context, repo queue.RepoID, on bool, actor string, now time.Time) error
@@ -38,6 +56,15 @@ type TestStore interface {
 	// has found to be complete, and returns what the test is then.
 	// ErrNotFound: the repository has no such test.
 	SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID, o flaky.Override, now time.Time) (flaky.Quarantine, error)
+	// ListTests lists tests of a repository, the one whose state changed last
+	// first, take at most.
+	ListTests(ctx context.Context, repo queue.RepoID, f flaky.Filter, take int) ([]flaky.TestCase, error)
+	// ImportOverrides stores what people decided about tests, each of which
+	// its Check has found to be complete, all in one step. A test is found by
+	// its id or else by its names. missing are the places in the list of
+	// those that the repository does not have, and changed is how many
+	// decisions are others than before.
+	ImportOverrides(ctx context.Context, repo queue.RepoID, wanted []flaky.TestCase, now time.Time) (changed int, missing []int, err error)
 	// TestHistory is the evidence about a test and all that changed, the
 	// newest first. ErrNotFound: the repository has no such test.
 	TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) ([]flaky.Proof, []flaky.Change, error)
@@ -81,6 +108,9 @@ func (a *API) namedTests(ctx context.Context, c *call, more ...field) (p testPla
 // organisation is not found, as is whatever belongs to it.
 func (a *API) repository(ctx context.Context, c *call, p *testPlace) (queue.Repo, error) {
 	p.host = a.host(p.host)
+	if c.anonymous() {
+		return a.publicRepository(ctx, c, p)
+	}
 	if !strings.EqualFold(p.slug, c.org.Slug) {
 		return queue.Repo{}, notFound(CodeOrganizationNotFound, "The organisation %s does not exist, or the token is not one of its own.", clip(p.slug))
 	}

@@ -107,6 +107,7 @@ type keptUpload struct {
 func (a *API) testResults(ctx context.Context, c *call) (any, error) {
 	facts := sentFacts{c: c}
 	sent := facts.read()
+	sent.Trusted = !c.anonymous()
 	slug := facts.text("org")
 	if len(c.body) == 0 {
 		facts.problems = append(facts.problems, "The body is empty; it must be a test report.")
@@ -121,6 +122,7 @@ func (a *API) testResults(ctx context.Context, c *call) (any, error) {
 	if p.host == "" {
 		p.host = a.hostName
 	}
+	sent.Fork = sent.Fork || c.anonymous()
 	repo, err := a.repository(ctx, c, &p)
 	if err != nil {
 		return nil, err

@@ -42,6 +42,9 @@ type world struct {
 	actions []queue.Action
 	reports int64
 	cursor  string // the newest page token
+	address string // where the newest bundle goes, of path and query
+	bundle  string // its id
+	public  string // what CI of forks sends
 	tests   scriptTests
 	commits int // of runTests
 	// judge sees every request and its answer; nil: nobody does.
@@ -209,8 +212,10 @@ func (w *world) nameRuns(text string) string {
 	for i, r := range w.runs {
 		text = strings.ReplaceAll(text, string(r.ID), fmt.Sprintf("RUN-%d", i+1))
 	}
-	if w.cursor != "" {
-		text = strings.ReplaceAll(text, w.cursor, "CURSOR")
+	for name, random := range map[string]string{"CURSOR": w.cursor, "ADDRESS": w.address, "BUNDLE": w.bundle, "PUBLIC": w.public} {
+		if random != "" {
+			text = strings.ReplaceAll(text, random, name)
+		}
 	}
 	return text
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"signalbox/flaky"
 )
 
 // Meta is what a bundle says about itself in meta.json, as far as it is used.
@@ -36,6 +38,31 @@ type Meta struct {
 			RelativePath string `json:"original_path_rel"`
 		} `json:"files"`
 	} `json:"file_sets"`
+}
+
+// sent is what the bundle says of the job in which it was made, on top of what is
+// known of its upload. What was checked out is what git says; CI may have meant
+// another commit.
+func (m Meta) sent(known flaky.Sent) flaky.Sent {
+	trusted := known.Trusted
+	known.Facts = FactsOf(func(name string) string { return m.Envs[name] })
+	if isCommit(m.Repo.HeadSHA) {
+		known.Commit = strings.ToLower(m.Repo.HeadSHA)
+	}
+	for _, commit := range []*string{&known.Commit, &known.Head, &known.Base} {
+		if !isCommit(*commit) {
+			*commit = ""
+		}
+	}
+	known.Branch = or(known.Branch, strings.TrimPrefix(m.Repo.HeadBranch, "refs/heads/"))
+	known.Variant = or(known.Variant, m.Variant)
+	known.Attempt = max(known.Attempt, 1)
+	known.Fork = known.Fork || !trusted // who has no token may say what they like
+	return known
+}
+
+func isCommit(text string) bool {
+	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdefABCDEF") == ""
 }
 
 // files are the reports that the bundle says it has, by their names in it.
@@ -70,13 +97,13 @@ type Bundle struct {
 
 // ScanBundle reads the tar of a bundle, already decompressed. meta is called
 // first, then nextFile before each report with the name that it had where the
-// tests ran, and each with every case. Other files than the five known ones are
+// tests ran, and each with every case; the reports are also written to digest. Other files than the five known ones are
 // left out and noted; links, devices and paths that lead anywhere else make the
 // whole bundle invalid. The reports of single test runners (internal.bin) and
 // Bazel's events are read only where there are no JUnit reports, as they say the
 // same again.
-func ScanBundle(r io.Reader, o Options, meta func(Meta) error, nextFile func(name string), each func(*Case) error) (Bundle, error) {
-	s := &bundle{options: o, nextFile: nextFile, each: each, archive: tar.NewReader(r)}
+func ScanBundle(r io.Reader, o Options, meta func(Meta) error, digest io.Writer, nextFile func(name string), each func(*Case) error) (Bundle, error) {
+	s := &bundle{options: o, digest: digest, nextFile: nextFile, each: each, archive: tar.NewReader(r)}
 	if err := s.meta(); err != nil {
 		return s.Bundle, err
 	}
@@ -111,6 +138,7 @@ func ScanBundle(r io.Reader, o Options, meta func(Meta) error, nextFile func(nam
 type bundle struct {
 	Bundle
 	options  Options
+	digest   io.Writer
 	nextFile func(string)
 	each     func(*Case) error
 	archive  *tar.Reader
@@ -156,22 +184,23 @@ func (s *bundle) entry(h *tar.Header) error {
 	isJUnit = isJUnit && count([]byte(number)) >= 0
 	var notes Notes
 	var err error
+	content := io.TeeReader(s.archive, s.digest)
 	switch {
 	case isJUnit:
 		s.junit, s.read = true, true
 		s.nextFile(or(s.missing[name], name))
 		delete(s.missing, name)
-		_, notes, err = Scan(s.archive, s.options, s.each)
+		_, notes, err = Scan(content, s.options, s.each)
 	case name == "CODEOWNERS":
 		s.Owners, err = io.ReadAll(io.LimitReader(s.archive, maxOwners))
 	case name == "internal.bin" && !s.junit:
 		s.read = true
 		s.nextFile(name)
-		notes, err = ScanBinary(s.archive, s.options, s.each)
+		notes, err = ScanBinary(content, s.options, s.each)
 	case name == "bazel_bep.json" && !s.read:
 		s.read = true
 		s.nextFile(name)
-		notes, err = ScanBEP(s.archive, s.options, true, s.each)
+		notes, err = ScanBEP(content, s.options, true, s.each)
 	case name == "internal.bin", name == "bazel_bep.json":
 	default:
 		s.Notes.add(UnknownFile, name)

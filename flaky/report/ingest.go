@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func Read(u flaky.Upload, body []byte) flaky.Read {
 	}
 	r.c.Note(r.notes)
 	tests, notes := r.c.Tests()
-	read := flaky.Read{Format: string(r.format), Owners: string(r.owners)}
+	read := flaky.Read{Format: string(r.format), Owners: string(r.owners), Bundle: r.facts}
 	for i := range tests {
 		t := &tests[i]
 		if read.At.IsZero() || !t.At.IsZero() && t.At.Before(read.At) {
@@ -77,6 +78,7 @@ type reading struct {
 	format  Format
 	owners  []byte
 	files   int
+	facts   *flaky.BundleFacts
 }
 
 func (r *reading) all(body []byte) error {
@@ -136,12 +138,16 @@ func (r *reading) bundle(body []byte) error {
 		return err
 	}
 	defer content.Close()
+	reports := sha256.New()
 	b, err := ScanBundle(content, r.options, func(m Meta) error {
-		if r.c.Variant == "" {
-			r.c.Variant = m.Variant
-		}
+		r.facts = &flaky.BundleFacts{Sent: m.sent(r.upload.Sent)}
+		r.c.Variant = r.facts.Variant
 		return nil
-	}, func(string) { r.files++; r.c.NextFile() }, r.c.Add)
+	}, reports, func(string) { r.files++; r.c.NextFile() }, r.c.Add)
+	if r.facts != nil {
+		fmt.Fprintf(reports, "\x00%s\x00%d\x00%s", r.facts.Job, r.facts.Attempt, r.facts.Variant)
+		reports.Sum(r.facts.Reports[:0])
+	}
 	r.format, r.owners = "bundle", b.Owners
 	r.notes.merge(b.Notes)
 	return err

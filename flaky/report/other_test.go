@@ -219,7 +219,7 @@ func TestBundles(t *testing.T) {
 
 func readBundle(content []byte) (string, Bundle, error) {
 	names, cases := []string{}, 0
-	b, err := ScanBundle(bytes.NewReader(content), Options{Uploaded: uploaded}, func(Meta) error { return nil },
+	b, err := ScanBundle(bytes.NewReader(content), Options{Uploaded: uploaded}, func(Meta) error { return nil }, io.Discard,
 		func(name string) { names = append(names, name) }, func(*Case) error { cases++; return nil })
 	codes := []NoteCode{}
 	for _, n := range b.Notes {
