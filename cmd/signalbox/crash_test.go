@@ -93,6 +93,8 @@ func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *gith
 	if err != nil {
 		t.Fatal(err)
 	}
+	planted := plant(host, token)
+	watched := planted.watch(t)
 	w := whereabouts{API: child.url + "/v1", Org: demoOrg, Host: demoHost}
 	p := &play{sim: host, client: newClient(w, token, demoRepo), tell: func(string, ...any) {}}
 	played := make(chan error, 1)
@@ -125,7 +127,11 @@ func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *gith
 	if found.Commits != 5 || len(found.Landings) != 5 {
 		t.Errorf("%d commits landed and %d have receipts, want 5", found.Commits, len(found.Landings))
 	}
+	planted.search(t, "an answer", answers(t, child.url))
 	child.end(t)
+	watched()
+	planted.search(t, "the log", child.log.tail(1<<30))
+	planted.searchDatabase(t, store)
 	return dsn, host, git
 }
 
@@ -194,7 +200,7 @@ func childEnv(host *githubsim.Server, folder, dsn string) []string {
 		"DATABASE_URL=" + dsn, "SIGNALBOX_DATABASE_CONNECTIONS=8", "SIGNALBOX_DATA_DIR=" + filepath.Join(folder, "data"),
 		"SIGNALBOX_METRICS_LISTEN=off", "SIGNALBOX_DASHBOARD_AUTH=none",
 		"SIGNALBOX_GITHUB_URL=" + host.URL(), "SIGNALBOX_GITHUB_LIMITS=off", "SIGNALBOX_HOST=" + demoHost,
-		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_WEBHOOK_SECRET=" + childSecret,
+		fmt.Sprint("SIGNALBOX_APP_ID=", host.AppID()), "SIGNALBOX_WEBHOOK_SECRET=" + childSecret, "SIGNALBOX_LOG_LEVEL=debug",
 	}
 }
 

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lib/pq"
+
+	"signalbox/db"
+	"signalbox/gitprovider/githubsim"
+)
+
+// planted are the secrets of a server, by name, to be looked for where none may be.
+type planted map[string]string
+
+// hostTokens are tokens that GitHub gives: they begin like this.
+var hostTokens = regexp.MustCompile(`gh[pousr]_[A-Za-z0-9]{10,}`)
+
+// plant names the secrets of a child.
+func plant(host *githubsim.Server, token string) planted {
+	lines := strings.Split(string(host.AppKeyPEM()), "\n")
+	return planted{"the webhook secret": childSecret, "the API token": token, "the App's key": lines[len(lines)/2]}
+}
+
+// in finds a secret in a text.
+func (p planted) in(text string) (name string, found bool) {
+	for name, secret := range p {
+		if strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString([]byte(secret))) {
+			return name, true
+		}
+	}
+	return "a token of the host's", hostTokens.MatchString(text)
+}
+
+func (p planted) search(t *testing.T, where, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if name, found := p.in(line); found {
+			t.Errorf("%s has %s: %.300s", where, name, line)
+			return
+		}
+	}
+	if text == "" {
+		t.Errorf("%s is empty: there was nothing to search", where)
+	}
+}
+
+// searchDatabase looks through every row of every table, the jobs' too.
+func (p planted) searchDatabase(t *testing.T, store *db.DB) {
+	t.Helper()
+	rows, err := store.SQL().QueryContext(t.Context(), `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var tables []string
+	for rows.Next() {
+		var table string
+		if err := rows.Scan(&table); err != nil {
+			t.Fatal(err)
+		}
+		tables = append(tables, table)
+	}
+	for _, table := range tables {
+		var text string
+		if err := store.SQL().QueryRowContext(t.Context(), `SELECT COALESCE(string_agg(r::text, E'\n'), '') FROM `+pq.QuoteIdentifier(table)+` r`).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		if text != "" {
+			p.search(t, "the table "+table, text)
+		}
+	}
+}
+
+// watching lets one test look at the arguments of processes at a time.
+var watching sync.Mutex
+
+// watch looks at the arguments of all processes of this machine, which everybody
+// on it can read, until the returned function is called.
+func (p planted) watch(t *testing.T) (stop func()) {
+	t.Helper()
+	if !watching.TryLock() {
+		return func() {} // somebody else looks, at ours too
+	}
+	end, done := make(chan struct{}), make(chan struct{})
+	var bad string
+	git := false
+	go func() {
+		defer close(done)
+		for {
+			all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, path := range all {
+				args, err := os.ReadFile(path)
+				if err != nil {
+					continue // it has ended
+				}
+				text := strings.ReplaceAll(string(args), "\x00", " ")
+				git = git || strings.HasPrefix(text, "git --git-dir=")
+				if name, found := p.in(text); found {
+					bad = fmt.Sprintf("a process has %s in its arguments: %.300s", name, text)
+				}
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(20 * time.Millisecond): // the pace of the looks
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-done
+		watching.Unlock()
+		if bad != "" {
+			t.Error(bad)
+		}
+		if _, err := os.Stat("/proc/self/cmdline"); err == nil && !git {
+			t.Error("no git process was seen: nothing was looked at")
+		}
+	}
+}
+
+// answers are what a server says to requests of all kinds, errors too, and its metrics.
+func answers(t *testing.T, server string) string {
+	t.Helper()
+	var all strings.Builder
+	for _, path := range []string{"/", "/healthz", "/readyz", "/webhook", "/v1/openapi.json", "/v1/status", "/v1/nothing", "/q/x/y/z", "/sign-in"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			r, err := http.NewRequestWithContext(t.Context(), method, server+path, strings.NewReader("{"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Api-Token", "wrong")
+			r.Header.Set("X-Hub-Signature-256", "sha256=00")
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&all, "%v %s\n", resp.Header, body)
+		}
+	}
+	return all.String()
+}
