@@ -11,7 +11,7 @@ HISTORIES = TestPeopleAndFaults|TestResultsOfFailedChecks|Model|TestMainPasses|T
 CHAOS    ?= 10m
 CHAOS_SEED ?= 0
 
-.PHONY: demo test stories faults race lint fuzz-short soak chaos mutants flaky-figures bench build github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short soak chaos overload mutants flaky-figures bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -52,6 +52,9 @@ soak: ## random histories of the queue with every invariant held, for SOAK secon
 
 chaos: ## three servers, Postgres and GitHub for CHAOS (10m) while everything breaks; Linux. The same CHAOS_SEED breaks the same things
 	$(GO) test -count 1 -timeout 3h -v ./cmd/signalbox -run 'TestChaos$$' -chaos $(CHAOS) -chaos-seed $(CHAOS_SEED)
+
+overload: ## 10,000 webhooks, 50 clients with 20 MiB each, slow connections and a long queue at once; make test does a little of it
+	$(GO) test -count 1 -timeout 20m -v ./cmd/signalbox -run 'TestOverload$$' -overload
 
 mutants: ## break each rule of package queue, and see the test that protects it fail
 	queue/testdata/mutants/run.sh

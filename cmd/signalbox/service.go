@@ -147,7 +147,7 @@ func (s *service) routes() (http.Handler, error) {
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
 		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return newBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case path == "/webhook":
 			hooks.ServeHTTP(w, r)
@@ -160,7 +160,7 @@ func (s *service) routes() (http.Handler, error) {
 		default:
 			s.pages.ServeHTTP(w, r)
 		}
-	}), nil
+	})), nil
 }
 
 // unready says why this copy should get no requests; nil when it should.

@@ -108,7 +108,7 @@ func New(cfg Config) (*Mirrors, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("mirror: make data folder: %w", err)
 	}
 	m := &Mirrors{cfg: cfg, weighEvery: 5 * time.Second, turns: map[string]chan struct{}{}, firsts: map[string]*firstFetch{}, tidied: map[string]time.Time{}}
