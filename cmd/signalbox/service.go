@@ -104,7 +104,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	if s.handler, err = s.routes(); err != nil {
 		return s, err
 	}
-	s.jobs, err = newJobs(d, s.engine, cfg.log)
+	s.jobs, err = newJobs(d, s.engine, s.clock, cfg.log)
 	return s, err
 }
 
