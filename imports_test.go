@@ -45,6 +45,8 @@ var ours = map[string][]string{
 	"db/pgserver":            {},
 	"db/dbtest":              {"db", "db/pgserver", "migrations"},
 	"migrations":             {},
+	"docs":                   {}, // the documents, for the pages to show
+	"docs/docstest":          {}, // tests alone use it
 	"":                       {}, // this folder: the App's manifest
 }
 
@@ -59,6 +61,7 @@ var others = map[string][]string{
 	"golang.org/x/oauth2":                 {"gitprovider/github"},
 	"github.com/julienschmidt/":           {"rest", "web"},
 	"github.com/chromedp/":                {"web/browsertest"},
+	"github.com/yuin/goldmark":            {"web"},
 	"github.com/alecthomas/kong":          {"cmd/signalbox"},
 	"github.com/fergusstrange/":           {"db/pgserver"},
 	"github.com/prometheus/client_golang": {"rest", "cmd/signalbox"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/docs"
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/github"
 	"signalbox/queue"
@@ -133,7 +134,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	dashboard := web.Config{
-		Store: s.db.DB, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
+		Store: s.db.DB, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Docs: docs.Files, Log: s.cfg.log, Clock: s.clock.Now,
 	}
 	if s.cfg.clientID != "" {
 		dashboard.SignIn = s.host.SignIn(s.cfg.clientID, s.cfg.clientSecret)
