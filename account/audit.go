@@ -6,7 +6,7 @@ import (
 )
 
 // Author is who changes something: a person of the host, a program with an API
-// token, or, where both are empty, an operator at the command line.
+// token, or, where all are empty, an operator at the command line.
 type Author struct {
 	Login  string // of a person, on the host
 	UserID int64  // the host's number of that person
@@ -14,6 +14,8 @@ type Author struct {
 	// Administrator: somebody at the machine that the service runs on, in
 	// the dashboard.
 	Administrator bool
+	// Service: this program itself, because of what it found.
+	Service bool
 }
 
 // String is the author as people read it.
@@ -25,6 +27,8 @@ func (a Author) String() string {
 		return "API token " + a.Token
 	case a.Administrator:
 		return "the administrator of this installation"
+	case a.Service:
+		return "Signalbox"
 	default:
 		return "the command line"
 	}
@@ -54,6 +58,12 @@ const (
 	QueueDeleted Deed = "queue_deleted"
 	TokenCreated Deed = "token_created"
 	TokenRevoked Deed = "token_revoked"
+
+	SubscriberCreated  Deed = "subscriber_created"
+	SubscriberChanged  Deed = "subscriber_changed"
+	SubscriberDeleted  Deed = "subscriber_deleted"
+	SubscriberRotated  Deed = "subscriber_secret_rotated"
+	SubscriberDisabled Deed = "subscriber_disabled" // by the service itself, after days of failure
 )
 
 // Audit is one line of the audit log: who changed what of an organisation's

@@ -21,18 +21,19 @@ type auditRow struct {
 	UserID        int64                       `json:"user_id"`
 	Token         string                      `json:"token"`
 	Administrator bool                        `json:"administrator"`
+	Service       bool                        `json:"service"`
 	Deed          string                      `json:"deed"`
 	Subject       string                      `json:"subject"`
 	Changes       document[[]account.Changed] `json:"changes"`
 }
 
 // auditColumns are the columns of auditRow.
-const auditColumns = `id, org_id, queue_id, at, login, user_id, token, administrator, deed, subject, changes`
+const auditColumns = `id, org_id, queue_id, at, login, user_id, token, administrator, service, deed, subject, changes`
 
 func (r auditRow) audit() account.Audit {
 	return account.Audit{
 		ID: r.ID, At: time.Time(r.At).UTC(), Deed: account.Deed(r.Deed), Subject: r.Subject, Changes: r.Changes.v,
-		By: account.Author{Login: r.Login, UserID: r.UserID, Token: r.Token, Administrator: r.Administrator},
+		By: account.Author{Login: r.Login, UserID: r.UserID, Token: r.Token, Administrator: r.Administrator, Service: r.Service},
 	}
 }
 
@@ -44,9 +45,9 @@ func audit(ctx context.Context, tx *sqlx.Tx, org, queue int64, a account.Audit) 
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `
-		INSERT INTO audit (org_id, queue_id, at, login, user_id, token, administrator, deed, subject, changes)
-		VALUES ($1, NULLIF($2::bigint, 0), $3, $4, $5, $6, $7, $8, $9, $10)`,
-		org, queue, stamp(a.At), clean(a.By.Login), a.By.UserID, clean(a.By.Token), a.By.Administrator, string(a.Deed), clean(a.Subject), changes); err != nil {
+		INSERT INTO audit (org_id, queue_id, at, login, user_id, token, administrator, service, deed, subject, changes)
+		VALUES ($1, NULLIF($2::bigint, 0), $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		org, queue, stamp(a.At), clean(a.By.Login), a.By.UserID, clean(a.By.Token), a.By.Administrator, a.By.Service, string(a.Deed), clean(a.Subject), changes); err != nil {
 		return fmt.Errorf("write the audit log: %w", err)
 	}
 	return nil
@@ -57,38 +58,17 @@ func subjectOf(q *queue.Queue) string { return q.Repo.String() + ":" + q.Branch 
 
 // auditChanges writes down what the granted changes among the facts of a
 // decision made different. before is the queue as it was.
-func auditChanges(ctx context.Context, tx *sqlx.Tx, before queue.Queue, facts []queue.Received, p *queue.Plan) error {
-	var org int64
-	for _, f := range facts {
-		change, ok := f.Fact.(queue.ChangeRequested)
-		if !ok || p.Answers[f.ID].Refused != "" {
-			continue
-		}
-		changed := change.Change.Against(&before)
-		if len(changed) == 0 {
-			continue
-		}
-		if org == 0 {
-			if err := tx.GetContext(ctx, &org, `SELECT r.org_id FROM queues q JOIN repositories r ON r.id = q.repository_id WHERE q.id = $1`, int64(before.ID)); err != nil {
-				return fmt.Errorf("find the organisation: %w", err)
-			}
-		}
+func auditChanges(ctx context.Context, tx *sqlx.Tx, org int64, before queue.Queue, facts []queue.Received, p *queue.Plan) error {
+	for _, g := range p.Granted(before, facts) {
 		line := account.Audit{
-			At: change.At, Deed: account.QueueChanged, Subject: subjectOf(&before),
-			By: account.Author{Login: change.By.Login, UserID: change.By.ID, Token: change.Token, Administrator: change.Via == queue.ViaAdmin},
+			At: g.At, Deed: account.QueueChanged, Subject: subjectOf(&before),
+			By: account.Author{Login: g.By.Login, UserID: g.By.ID, Token: g.Token, Administrator: g.Via == queue.ViaAdmin},
 		}
-		for _, c := range changed {
+		for _, c := range g.Changed {
 			line.Changes = append(line.Changes, account.Changed(c))
 		}
 		if err := audit(ctx, tx, org, int64(before.ID), line); err != nil {
 			return err
-		}
-		before.Settings = before.Settings.With(change.Change)
-		if s := change.Change.State; s != nil {
-			before.State = *s
-		}
-		if m := change.Change.Mode; m != nil {
-			before.WantedMode = *m
 		}
 	}
 	return nil

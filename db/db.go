@@ -49,6 +49,7 @@ type DB struct {
 	jobs    *jobs
 	name    string // of this program among those that share the database
 	signals *signals
+	notices *signals // of what is to be delivered to subscribers
 	answers *answers
 	dropped atomic.Int64
 	zip     *zstd.Encoder
@@ -84,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
+		signals: newSignals(), notices: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](),
 	}

@@ -159,8 +159,13 @@ func (db *DB) OwnSecret(ctx context.Context, name string) ([]byte, error) {
 	if _, err := rand.Read(fresh); err != nil {
 		return nil, fmt.Errorf("make a secret: %w", err)
 	}
-	var secret []byte
-	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+	return db.FirstSecret(ctx, name, fresh)
+}
+
+// FirstSecret keeps a secret of this installation unless there is one by that
+// name, and returns the one that there is then. It has 32 bytes at least.
+func (db *DB) FirstSecret(ctx context.Context, name string, fresh []byte) (secret []byte, err error) {
+	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO own_secrets (name, secret) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, clean(name), fresh); err != nil {
 			return err

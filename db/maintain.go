@@ -15,10 +15,19 @@ const keepInbox = 8 * 24 * time.Hour
 // request, and the details of test runs show them.
 const keepTargets = 30 * 24 * time.Hour
 
-// Maintain removes what has been kept for long enough, and makes the timeline's
-// partitions of this month and the next two. It is to be called at start and then
-// every hour or so, by any number of programs. What is known of tests is kept by
-// a job: see KeepTestsSoon.
+// giveUpDeliveries is when a delivery is given up that could not be tried,
+// because those before it failed, or its subscriber answers nobody. It is
+// longer than the attempts of one take.
+const giveUpDeliveries = 26 * time.Hour
+
+// keepDeliveries is how long deliveries to subscribers can be looked at, and
+// asked for again.
+const keepDeliveries = 30 * 24 * time.Hour
+
+// Maintain removes what has been kept for long enough, makes the timeline's
+// partitions of this month and the next two and those of test results of the
+// next days, and lets tests recover with time. It is to be called at
+// start and then every hour or so, by any number of programs.
 func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 	now = now.UTC()
 	for _, step := range []struct {
@@ -32,6 +41,9 @@ func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 			DELETE FROM inbox i WHERE i.received_at < $1 AND i.routed_at IS NOT NULL
 				AND NOT EXISTS (SELECT 1 FROM inbox_routes u JOIN queues q ON q.id = u.queue_id
 					WHERE u.inbox_id = i.id AND q.repository_id = i.repository_id)`, []any{now.Add(-keepInbox)}},
+		{"give up deliveries that nobody took for a day", `
+			UPDATE event_deliveries SET state = 'given_up', next_at = NULL WHERE state = 'waiting' AND since < $1`, []any{now.Add(-giveUpDeliveries)}},
+		{"remove old deliveries to subscribers", `DELETE FROM event_deliveries WHERE state <> 'waiting' AND since < $1`, []any{now.Add(-keepDeliveries)}},
 		{"remove old impacted targets", `
 			DELETE FROM impacted_targets t WHERE t.created_at < $1
 				AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.head = t.head AND e.pr = t.pr
@@ -42,6 +54,9 @@ func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 		if _, err := db.sql.ExecContext(ctx, step.statement, step.args...); err != nil {
 			return fail(step.doing, err)
 		}
+	}
+	if err := db.maintainTests(ctx, now); err != nil {
+		return err
 	}
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	for ahead := range 3 {

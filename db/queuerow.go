@@ -73,6 +73,14 @@ type queueRow struct {
 
 	RepositoryID int64 `json:"repository_id"`
 	repoColumns
+	owned
+}
+
+// owned says who a queue belongs to, for a decision. It is read only.
+type owned struct {
+	OrgID int64 `json:"org_id"`
+	// Subscribed: somebody wants to be told what happens in the organisation.
+	Subscribed bool `json:"subscribed"`
 }
 
 // repoColumns are the columns of a repository that a queue.Repo shows.
@@ -109,7 +117,8 @@ const selectQueue = `
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
-		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `
+		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `,
+		r.org_id, EXISTS (SELECT 1 FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled) AS subscribed
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
 func rowOfQueue(q *queue.Queue) queueRow {

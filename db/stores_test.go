@@ -5,6 +5,7 @@ import (
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
+	"signalbox/notify"
 	"signalbox/queue/engine"
 	"signalbox/rest"
 	"signalbox/web"
@@ -20,6 +21,7 @@ var (
 	_ rest.TestStore   = (*db.DB)(nil)
 	_ webhook.Store    = (*db.DB)(nil)
 	_ web.Store        = (*db.DB)(nil)
+	_ notify.Store     = (*db.DB)(nil)
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }

@@ -24,8 +24,6 @@ type caseRow struct {
 	Variant       string                   `json:"variant"`
 	FirstSeen     stamp                    `json:"first_seen"`
 	SeenOn        stamp                    `json:"seen_on"`
-	StableSince   stamp                    `json:"stable_since"`
-	StableOn      stamp                    `json:"stable_on"`
 	Status        string                   `json:"status"`
 	StatusAt      stamp                    `json:"status_at"`
 	StatusCode    string                   `json:"status_code"`
@@ -63,8 +61,8 @@ func (e *testEntry) makeCases(fresh []caseRow) error {
 			return err
 		}
 		if _, err := e.tx.ExecContext(e.ctx, `
-			INSERT INTO test_cases (repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at, stable_since, stable_on)
-			SELECT repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at, stable_since, stable_on
+			INSERT INTO test_cases (repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at)
+			SELECT repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at
 			FROM json_populate_recordset(NULL::test_cases, $1) ON CONFLICT (repository_id, test_id) DO NOTHING`, text); err != nil {
 			return fmt.Errorf("make tests: %w", err)
 		}
@@ -201,24 +199,17 @@ func (e *testEntry) histories(same []flaky.Arrival) error {
 	return nil
 }
 
-// evidenceRow is a piece of evidence.
-type evidenceRow struct {
-	CaseID      int64  `json:"case_id"`
-	Kind        string `json:"kind"`
-	At          stamp  `json:"at"`
-	Failed      int64  `json:"failed_upload"`
-	Passed      int64  `json:"passed_upload"`
-	PR          int    `json:"pr"`
-	Fingerprint int64  `json:"fingerprint"`
-	FoundAt     stamp  `json:"found_at"`
-}
-
-func (r *evidenceRow) evidence(test uuid.UUID) flaky.Evidence {
-	return flaky.Evidence{Test: test, Kind: flaky.EvidenceKind(r.Kind), At: r.At.time(), FailedRun: r.Failed, PassedRun: r.Passed,
-		PullRequest: r.PR, Fingerprint: flaky.Fingerprint(r.Fingerprint)}
-}
-
 func (e *testEntry) keepEvidence(found []flaky.Evidence) error {
+	type evidenceRow struct {
+		CaseID      int64  `json:"case_id"`
+		Kind        string `json:"kind"`
+		At          stamp  `json:"at"`
+		Failed      int64  `json:"failed_upload"`
+		Passed      int64  `json:"passed_upload"`
+		PR          int    `json:"pr"`
+		Fingerprint int64  `json:"fingerprint"`
+		FoundAt     stamp  `json:"found_at"`
+	}
 	var rows []evidenceRow
 	for _, f := range found {
 		row := e.rows[f.Test]
@@ -262,7 +253,7 @@ func (e *testEntry) settle(touched []uuid.UUID, histories map[uuid.UUID]*flaky.H
 		changes = append(changes, row.judge(histories[id], e.rules, counts[row.ID], e.now, e.upload.ID)...)
 		rows = append(rows, *row)
 	}
-	return storeJudged(e.ctx, e.tx, rows, changes)
+	return e.db.storeJudged(e.ctx, e.tx, rows, changes)
 }
 
 // changeRow is a line of what changed about a test.
@@ -277,6 +268,17 @@ type changeRow struct {
 	Actor    string  `json:"actor"`
 	UploadID *int64  `json:"upload_id"`
 	Score    float64 `json:"score"`
+	// settingBefore is what had been decided about the test, where a person
+	// decides anew; "" = what is decided now. It is told and not kept.
+	settingBefore string
+}
+
+func (c *changeRow) change() flaky.Change {
+	change := flaky.Change{At: c.At.time(), What: c.What, Before: c.Before, After: c.After, Code: c.Code, Reason: c.Reason, Actor: c.Actor, Score: c.Score}
+	if c.UploadID != nil {
+		change.Upload = *c.UploadID
+	}
+	return change
 }
 
 // judge moves a test to where it should be and says what changed. upload is the

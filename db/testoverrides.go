@@ -55,7 +55,7 @@ func (db *DB) ImportOverrides(ctx context.Context, repo queue.RepoID, wanted []f
 		for i, row := range touched {
 			stored[i] = *row
 		}
-		return storeJudged(ctx, tx, stored, changes)
+		return db.storeJudged(ctx, tx, stored, changes)
 	})
 	return changed, missing, fail("import what was decided about tests", err)
 }
@@ -69,7 +69,7 @@ func (r *caseRow) decided(o flaky.Override) bool {
 // decide takes over what a person decided about a test. It says what follows, and
 // what changed.
 func (r *caseRow) decide(o flaky.Override, rules flaky.Rules, now time.Time) (flaky.Quarantine, changeRow) {
-	was := onOff(!time.Time(r.QuarantinedAt).IsZero())
+	was, settingWas := onOff(!time.Time(r.QuarantinedAt).IsZero()), r.Setting
 	r.Setting, r.Owner, r.Reason, r.Actor, r.ExpiresAt = string(o.Setting), clean(o.Owner), clean(o.Reason), clean(o.Actor), stamp(o.Expires)
 	q := rules.Decide(r.History.v, o, now)
 	switch {
@@ -78,7 +78,7 @@ func (r *caseRow) decide(o flaky.Override, rules flaky.Rules, now time.Time) (fl
 	case was == "off":
 		r.QuarantinedAt = stamp(now)
 	}
-	return q, changeRow{CaseID: r.ID, At: stamp(now), What: "quarantine", Before: was, After: onOff(q.On), Code: string(q.Code), Reason: o.Reason, Actor: o.Actor, Score: r.Score}
+	return q, changeRow{CaseID: r.ID, At: stamp(now), What: "quarantine", Before: was, After: onOff(q.On), Code: string(q.Code), Reason: o.Reason, Actor: o.Actor, Score: r.Score, settingBefore: settingWas}
 }
 
 // matched are the tests of a repository that have the ids or else the names of
@@ -103,9 +103,7 @@ func matched(ctx context.Context, tx *sqlx.Tx, repository int64, wanted []flaky.
 		SELECT DISTINCT ON (n) n, id FROM (
 			SELECT w.n, t.id, 1 AS rank FROM w JOIN test_cases t ON t.repository_id = $1 AND t.test_id = w.test_id
 			UNION ALL
-			SELECT w.n, a.case_id, 2 FROM w JOIN test_aliases a ON a.repository_id = $1 AND a.test_id = w.test_id
-			UNION ALL
-			SELECT w.n, t.id, 3 FROM w JOIN test_cases t ON t.repository_id = $1 AND t.name = w.name AND t.file = w.file
+			SELECT w.n, t.id, 2 FROM w JOIN test_cases t ON t.repository_id = $1 AND t.name = w.name AND t.file = w.file
 				AND t.classname = w.classname AND t.parent = w.parent AND t.variant = w.variant) found
 		ORDER BY n, rank, id`,
 		repository, pq.Array(ids), pq.Array(names[0]), pq.Array(names[1]), pq.Array(names[2]), pq.Array(names[3]), pq.Array(names[4])); err != nil {

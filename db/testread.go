@@ -66,8 +66,9 @@ func eachTally(ctx context.Context, q sqlx.QueryerContext, table string, reposit
 	return nil
 }
 
-// storeJudged writes tests that were judged, and what changed.
-func storeJudged(ctx context.Context, tx *sqlx.Tx, rows []caseRow, changes []changeRow) error {
+// storeJudged writes tests that were judged, and what changed, and has
+// subscribers told of it.
+func (db *DB) storeJudged(ctx context.Context, tx *sqlx.Tx, rows []caseRow, changes []changeRow) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -93,7 +94,7 @@ func storeJudged(ctx context.Context, tx *sqlx.Tx, rows []caseRow, changes []cha
 		SELECT case_id, at, what, before, after, code, reason, actor, upload_id, score FROM json_populate_recordset(NULL::test_changes, $1)`, text); err != nil {
 		return fmt.Errorf("store what changed about tests: %w", err)
 	}
-	return nil
+	return db.tellOfTests(ctx, tx, rows, changes)
 }
 
 // shownRow is a test as a list shows it.
@@ -180,7 +181,7 @@ func (db *DB) TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, 
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		d = flaky.TestDetails{}
 		var row shownRow
-		if err := tx.GetContext(ctx, &row, `SELECT `+shownColumns+` FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
+		if err := tx.GetContext(ctx, &row, `SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
 			return err
 		}
 		d.TestCase = row.test()

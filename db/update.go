@@ -97,8 +97,13 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 			done.answers[f.ID] = answer
 		}
 	}
-	if err := auditChanges(ctx, tx, before, facts, &done.plan); err != nil {
+	if err := auditChanges(ctx, tx, row.OrgID, before, facts, &done.plan); err != nil {
 		return err
+	}
+	if row.Subscribed {
+		if err := db.tellOfQueue(ctx, tx, row.OrgID, queue.Events(before, s, facts, &done.plan, now), now); err != nil {
+			return err
+		}
 	}
 	if err := db.save(ctx, tx, now, done); err != nil {
 		return err

@@ -19,6 +19,7 @@ const channel = "signalbox"
 const (
 	factsAppended = "facts"
 	planSaved     = "plan"
+	eventsNoted   = "events" // there is something to deliver to subscribers
 )
 
 // notify tells the other programs, when the transaction commits.
@@ -35,11 +36,21 @@ func (db *DB) notify(ctx context.Context, tx *sqlx.Tx, what string) error {
 // can be lost while the connection is: after a reconnect there is one value for
 // whatever was missed, and whoever listens should look now and then anyway.
 func (db *DB) Wakeups(ctx context.Context) (<-chan struct{}, error) {
+	return db.join(ctx, db.signals)
+}
+
+// DeliveriesAdded yields a value whenever there is something to deliver to
+// subscribers, in the way of Wakeups.
+func (db *DB) DeliveriesAdded(ctx context.Context) (<-chan struct{}, error) {
+	return db.join(ctx, db.notices)
+}
+
+func (db *DB) join(ctx context.Context, s *signals) (<-chan struct{}, error) {
 	if err := db.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("wait for wake-ups: the database is closed: %w", err)
 	}
 	db.startListening()
-	wake, leave := db.signals.join()
+	wake, leave := s.join()
 	context.AfterFunc(ctx, leave)
 	context.AfterFunc(db.ctx, leave)
 	return wake, nil
@@ -114,10 +125,15 @@ func (db *DB) hear() {
 		case n := <-listener.Notify:
 			if n == nil {
 				db.signals.raise()
+				db.notices.raise()
 				db.lookForAnswers()
 				continue
 			}
 			what, from, _ := strings.Cut(n.Extra, " ")
+			if what == eventsNoted { // our own too: nobody else tells us
+				db.notices.raise()
+				continue
+			}
 			if from == db.name {
 				continue
 			}

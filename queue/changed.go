@@ -52,3 +52,31 @@ func fields(v any) map[string]string {
 	}
 	return values
 }
+
+// Granted is a wish to change a queue that a decision granted, with what it
+// made different.
+type Granted struct {
+	ChangeRequested
+	Changed []Changed
+}
+
+// Granted lists the wishes among the facts of a decision that made a
+// difference, in the order in which they came. before is the queue as it was.
+func (p *Plan) Granted(before Queue, facts []Received) []Granted {
+	var list []Granted
+	for _, f := range facts {
+		wish, ok := f.Fact.(ChangeRequested)
+		if !ok || p.Answers[f.ID].Refused != "" {
+			continue
+		}
+		changed := wish.Change.Against(&before)
+		if len(changed) == 0 {
+			continue
+		}
+		list = append(list, Granted{wish, changed})
+		before.Settings = before.Settings.With(wish.Change)
+		set(&before.State, wish.Change.State)
+		set(&before.WantedMode, wish.Change.Mode)
+	}
+	return list
+}

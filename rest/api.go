@@ -11,12 +11,15 @@ import (
 	"github.com/julienschmidt/httprouter"
 )
 
-// Config is what the API works with. Store, Tests, Host and IsGone are required.
+// Config is what the API works with. Store, Tests, Subscribers, Host and IsGone
+// are required.
 type Config struct {
 	Store Store
 	// Tests is what is known of the repositories' tests.
 	Tests TestStore
-	Host  Host
+	// Subscribers are those who are told what happens.
+	Subscribers Subscribers
+	Host        Host
 	// IsGone reports whether an error of Host says that there is no such
 	// thing; any other error counts as no answer.
 	IsGone func(error) bool
@@ -58,6 +61,7 @@ type Config struct {
 type API struct {
 	store     Store
 	tests     TestStore
+	told      Subscribers
 	baseURL   string
 	ticketURL string
 	git       Host
@@ -84,7 +88,7 @@ type API struct {
 // New makes the API. It serves the paths from /v1/ down, and /docs/api.
 func New(cfg Config) *API {
 	a := &API{
-		store: cfg.Store, tests: cfg.Tests, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), ticketURL: cfg.TicketURL, git: cfg.Host, isGone: cfg.IsGone,
+		store: cfg.Store, tests: cfg.Tests, told: cfg.Subscribers, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), ticketURL: cfg.TicketURL, git: cfg.Host, isGone: cfg.IsGone,
 		hostName: lower(cfg.HostName), bots: append([]string{}, cfg.AllowedBots...), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {

@@ -28,6 +28,7 @@ func TestEveryEndpointIsClosedToWhoeverMayNotUseIt(t *testing.T) {
 		"/v1/deleteQueue":          http.StatusOK,
 		"/v1/getMergeQueueMetrics": http.StatusOK, // its own: none
 		"/v1/status":               http.StatusOK,
+		"/v1/listSubscribers":      http.StatusOK, // its own: none
 	}
 	scopes := map[string]account.Scope{"read": account.Read, "submit": account.Submit, "admin": account.Admin}
 	for _, rt := range newWorld(t, nil).api.routes() {
@@ -98,6 +99,14 @@ func TestANULInAnyTextOfAnyRequestIsRefused(t *testing.T) {
 func runCommands(w *world) {
 	w.command("pull 12")
 	for _, call := range [][2]string{{"/v1/createQueue", `{@main}`}, {"/v1/submitPullRequest", `{@main,"pr":{"number":12}}`}} {
+		if code, _, message := w.post(call[0], "admin", call[1]); code != 200 {
+			w.t.Fatalf("%s: %d %s", call[0], code, message)
+		}
+	}
+	for _, call := range [][2]string{
+		{"/v1/createSubscriber", `{"name":"ops","url":"https://hooks.example.com/x","events":["queue.*"]}`},
+		{"/v1/testSubscriber", `{"subscriberId":"` + sampleSubscriber + `"}`},
+	} {
 		if code, _, message := w.post(call[0], "admin", call[1]); code != 200 {
 			w.t.Fatalf("%s: %d %s", call[0], code, message)
 		}

@@ -38,6 +38,8 @@ const (
 	CodeUploadAddressExpired = "UPLOAD_ADDRESS_EXPIRED"   // 403
 	CodeUploadDiffers        = "UPLOAD_DIFFERS"           // 409: other bytes came first
 	CodeTestRunNotFound      = "TEST_RUN_NOT_FOUND"       // 404
+	CodeSubscriberNotFound   = "SUBSCRIBER_NOT_FOUND"     // 404
+	CodeDeliveryNotFound     = "DELIVERY_NOT_FOUND"       // 404
 	CodeHostUnavailable      = "GIT_HOST_UNAVAILABLE"     // 503: nothing was stored
 	CodeNotDecided           = "NOT_DECIDED_IN_TIME"      // 503: it may yet be done
 	CodeUnavailable          = "SERVICE_UNAVAILABLE"      // 503: our storage is not there

@@ -105,6 +105,15 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/flaky-tests/list-uploads", scope: account.Read, handle: a.listUploads},
 		{method: http.MethodPost, path: "/v1/flaky-tests/link-ticket-to-test-case", scope: account.Submit, handle: a.linkTicket},
 
+		{method: http.MethodPost, path: "/v1/createSubscriber", scope: account.Admin, handle: a.createSubscriber},
+		{method: http.MethodPost, path: "/v1/listSubscribers", scope: account.Admin, handle: a.listSubscribers},
+		{method: http.MethodPost, path: "/v1/updateSubscriber", scope: account.Admin, handle: a.updateSubscriber},
+		{method: http.MethodPost, path: "/v1/deleteSubscriber", scope: account.Admin, handle: a.deleteSubscriber},
+		{method: http.MethodPost, path: "/v1/rotateSubscriberSecret", scope: account.Admin, handle: a.rotateSubscriberSecret},
+		{method: http.MethodPost, path: "/v1/testSubscriber", scope: account.Admin, handle: a.testSubscriber},
+		{method: http.MethodPost, path: "/v1/listDeliveries", scope: account.Admin, handle: a.listDeliveries},
+		{method: http.MethodPost, path: "/v1/redeliver", scope: account.Admin, handle: a.redeliver},
+
 		{method: http.MethodGet, path: "/v1/status", scope: account.Read, handle: a.getStatus},
 		{method: http.MethodGet, path: "/v1/openapi.json", handle: a.getOpenAPI},
 		{method: http.MethodGet, path: "/docs/api", handle: a.getDocs},

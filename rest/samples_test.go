@@ -38,8 +38,20 @@ var samples = map[string]string{
 	"/v1/metrics/getQuarantineConfig":          `{@main,"orgUrlSlug":"acme","remoteUrls":[],"testIdentifiers":[]}`,
 	"/v1/flaky-tests/get-upload":               `{@main,"org_url_slug":"acme","upload_id":"1"}`,
 
+	"/v1/createSubscriber":       `{"name":"ops","url":"https://hooks.example.com/x","events":["*"],"repos":[{"host":"github.com","owner":"acme","name":"app"}]}`,
+	"/v1/listSubscribers":        `{}`,
+	"/v1/updateSubscriber":       `{"subscriberId":"` + sampleSubscriber + `","name":"other"}`,
+	"/v1/deleteSubscriber":       `{"subscriberId":"` + sampleSubscriber + `"}`,
+	"/v1/rotateSubscriberSecret": `{"subscriberId":"` + sampleSubscriber + `"}`,
+	"/v1/testSubscriber":         `{"subscriberId":"` + sampleSubscriber + `"}`,
+	"/v1/listDeliveries":         `{"subscriberId":"` + sampleSubscriber + `"}`,
+	"/v1/redeliver":              `{"subscriberId":"` + sampleSubscriber + `","deliveryId":"1"}`,
+
 	"/v1/status": "",
 }
+
+// sampleSubscriber is the subscriber that runCommands makes.
+const sampleSubscriber = "01010101-0101-4101-8101-010101010101"
 
 // sampleTest is the test that runCommands runs.
 const sampleTest = "f8aeaf62-c47d-54aa-9855-d1e1b2c57f5b"

@@ -266,6 +266,7 @@ func (w *world) render(got *httptest.ResponseRecorder, contain string) string {
 	}
 	out.Write(body)
 	shown := pageTokens.ReplaceAll(out.Bytes(), []byte(`$1"TOKEN"`)) // random on Postgres
+	shown = webhookIDs.ReplaceAll(shown, []byte(`$1"msg_EVENT"`))
 	out.Reset()
 	out.Write(shown)
 	id := got.Header().Get("X-Request-Id")
@@ -273,6 +274,8 @@ func (w *world) render(got *httptest.ResponseRecorder, contain string) string {
 }
 
 var pageTokens = regexp.MustCompile(`("(?:next|prev|last)_page_token": )"[^"]+"`)
+
+var webhookIDs = regexp.MustCompile(`("webhookId": )"msg_[0-9a-f-]{36}"`)
 
 var pair = regexp.MustCompile(`(\w+)=("[^"]*"|\S+)`)
 

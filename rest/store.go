@@ -71,6 +71,29 @@ type Store interface {
 	Connect(ctx context.Context, c account.Connection) error
 }
 
+// Subscribers are those who are told what happens in an organisation.
+// account.Invalid says what is wrong with a wish; queue.ErrNotFound, that the
+// organisation has no such thing.
+type Subscribers interface {
+	// Create makes one; secret is what its deliveries are signed with, if they are.
+	Create(ctx context.Context, org int64, want account.Subscriber, address string) (s account.Subscriber, secret string, err error)
+	List(ctx context.Context, org int64) ([]account.Subscriber, error)
+	Find(ctx context.Context, org int64, id string) (account.Subscriber, error)
+	// Change does with one what change does, and Move gives it another address.
+	Change(ctx context.Context, org int64, id string, change func(*account.Subscriber)) (account.Subscriber, error)
+	Move(ctx context.Context, org int64, id, address string) (account.Subscriber, error)
+	// Rotate makes a new secret; the old one counts for another day.
+	Rotate(ctx context.Context, org int64, id string) (secret string, err error)
+	Delete(ctx context.Context, org int64, id string) error
+	// Test has something delivered to it.
+	Test(ctx context.Context, org account.Organization, id string) (account.Delivery, error)
+	// Deliveries lists the newest first, below a number unless that is 0.
+	Deliveries(ctx context.Context, org int64, id string, below int64, take int) ([]account.Delivery, error)
+	Redeliver(ctx context.Context, org int64, id string, delivery int64) (account.Delivery, error)
+	// Sent is the body of a delivery.
+	Sent(kind account.SubscriberKind, org account.Organization, d account.Delivery) ([]byte, error)
+}
+
 // Host is what the API asks of the Git host before it accepts a submission.
 // Package gitprovider's Reader satisfies it.
 type Host interface {

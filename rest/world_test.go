@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"signalbox/account"
+	"signalbox/notify"
 	"signalbox/queue"
 )
 
@@ -138,8 +139,12 @@ func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	}
 	w.host = &fakeHost{pulls: map[int64]queue.PullRequest{}, mergeable: map[int64]queue.Mergeability{}, runs: map[int64]fakeRun{}, installed: map[string]string{"acme/app": "acme"}}
 	ids := 0
+	told, _ := store.(notify.Store)
+	if told == nil {
+		told = &subscriberMemory{now: w.clock.now}
+	}
 	cfg := Config{
-		Store: w.store, Tests: w.tests, BaseURL: "https://signalbox.example", TicketURL: "https://tracker.example/browse/{id}", Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
+		Store: w.store, Tests: w.tests, Subscribers: newTold(w.t, told, w.clock), BaseURL: "https://signalbox.example", TicketURL: "https://tracker.example/browse/{id}", Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
 		HostName: testHost, AllowedBots: []string{"renovate"}, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
 	}

@@ -132,3 +132,29 @@ type TestStore interface {
 	// ErrNotFound: the repository has no such upload.
 	TestUpload(ctx context.Context, repo queue.RepoID, id int64) (flaky.UploadDetails, error)
 }
+
+// Subscribers are those who are told what happens in an organisation.
+// account.Invalid says what is wrong with a wish; queue.ErrNotFound, that the
+// organisation has no such thing. Changes are made in the name of
+// account.AuthorOf(ctx).
+type Subscribers interface {
+	// EventKinds are the events that there are, by topic.
+	EventKinds() []account.EventKind
+	// Create makes one; secret is what its deliveries are signed with, if they are.
+	Create(ctx context.Context, org int64, want account.Subscriber, address string) (s account.Subscriber, secret string, err error)
+	List(ctx context.Context, org int64) ([]account.Subscriber, error)
+	Find(ctx context.Context, org int64, id string) (account.Subscriber, error)
+	// Change does with one what change does, and Move gives it another address.
+	Change(ctx context.Context, org int64, id string, change func(*account.Subscriber)) (account.Subscriber, error)
+	Move(ctx context.Context, org int64, id, address string) (account.Subscriber, error)
+	// Rotate makes a new secret; the old one counts for another day.
+	Rotate(ctx context.Context, org int64, id string) (secret string, err error)
+	Delete(ctx context.Context, org int64, id string) error
+	// Test has something delivered to it.
+	Test(ctx context.Context, org account.Organization, id string) (account.Delivery, error)
+	// Deliveries lists the newest first, below a number unless that is 0.
+	Deliveries(ctx context.Context, org int64, id string, below int64, take int) ([]account.Delivery, error)
+	Redeliver(ctx context.Context, org int64, id string, delivery int64) (account.Delivery, error)
+	// Sent is the body of a delivery.
+	Sent(kind account.SubscriberKind, org account.Organization, d account.Delivery) ([]byte, error)
+}

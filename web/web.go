@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -30,6 +29,9 @@ const runsShown = 20
 type Config struct {
 	// Store is read for every page. It is mandatory.
 	Store Store
+	// Subscribers are those who are told what happens; nil = there are no pages
+	// about them.
+	Subscribers Subscribers
 	// Host is asked what people may do, and for pull requests that they
 	// submit. Mandatory where somebody can do anything: with SignIn or Local.
 	Host Host
@@ -42,9 +44,6 @@ type Config struct {
 	// BaseURL is where people reach the pages, without a slash at the end;
 	// "" = at whatever address they ask for.
 	BaseURL string
-	// Docs holds the documents in Markdown, README.md as their index, and
-	// their drawings; nil = there are no pages of them.
-	Docs fs.FS
 	// Log gets what a reader must not see; nil = nowhere.
 	Log *slog.Logger
 	// Clock gives the time that pages are rendered at; nil = time.Now.
@@ -59,8 +58,6 @@ type Handler struct {
 	pages  pages
 	live   *live
 	router *httprouter.Router
-
-	documents documents
 
 	host        Host
 	signIn      SignIn
@@ -100,11 +97,6 @@ func New(cfg Config) (*Handler, error) {
 		// Behind a proxy that changes the name that is asked for.
 		if err := h.crossOrigin.AddTrustedOrigin(origin.Scheme + "://" + origin.Host); err != nil {
 			return nil, fmt.Errorf("make pages: the address %q: %w", h.base, err)
-		}
-	}
-	if cfg.Docs != nil {
-		if h.documents, err = readDocuments(cfg.Docs); err != nil {
-			return nil, fmt.Errorf("make pages: %w", err)
 		}
 	}
 	h.router = h.routes()
@@ -160,8 +152,6 @@ func (h *Handler) routes() *httprouter.Router {
 		r.HandlerFunc(http.MethodGet, "/auth/callback", h.finishSignIn)
 		r.Handler(http.MethodPost, "/auth/sign-out", h.guard(h.form(h.signOut)))
 	}
-	r.HandlerFunc(http.MethodGet, "/docs/*path", h.docs)
-	r.HandlerFunc(http.MethodHead, "/docs/*path", h.docs)
 	r.GET("/assets/:file", h.asset)
 	r.HEAD("/assets/:file", h.asset)
 	return r

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -49,6 +51,8 @@ type config struct {
 	deciders      int
 	privileged    gitprovider.Permission // for --force and urgent priority
 	log           *slog.Logger
+
+	subscriberNetworks []netip.Prefix // that webhooks may be sent to although they are not public
 }
 
 // storageConfig is what a sub-command that only uses the database needs.
@@ -56,6 +60,8 @@ type storageConfig struct {
 	databaseURL string // "" = a private Postgres
 	dataDir     string
 	connections int
+	// secretKeyFile holds the key of the secrets in the database.
+	secretKeyFile string
 }
 
 // maxSecretFile bounds a file that holds one secret, in bytes.
@@ -103,6 +109,7 @@ func (s settings) check(log *slog.Logger) (config, error) {
 	if cfg.baseURL != "" {
 		cfg.hook = cfg.baseURL + "/webhook"
 	}
+	cfg.subscriberNetworks = c.networks("subscriber-networks", s.SubscriberNetworks)
 	c.gitHub(s.gitHub, &cfg)
 	c.commits(s.commits, &cfg)
 	c.dashboard(s, &cfg)
@@ -110,6 +117,23 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		return config{}, err
 	}
 	return cfg, nil
+}
+
+// networks reads a list of networks.
+func (c *checker) networks(name, text string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, word := range list(text) {
+		p, err := netip.ParsePrefix(word)
+		if ip, single := netip.ParseAddr(word); single == nil {
+			p, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+		}
+		if err != nil {
+			c.wrong("%s: %q is no network: give an address and the number of its bits, such as 10.1.2.0/24", name, word)
+			continue
+		}
+		out = append(out, p.Masked())
+	}
+	return out
 }
 
 // right reads the name of a right on a repository.
@@ -137,6 +161,11 @@ func (c *checker) storage(s storage) storageConfig {
 		dataDir:     s.DataDir,
 		connections: int(c.number("database-connections", s.DatabaseConns, 4, 1000)),
 		databaseURL: c.secret("database-url", "DATABASE_URL", s.DatabaseURL, s.DatabaseURLFile),
+	}
+	if cfg.secretKeyFile = s.SecretKeyFile; cfg.secretKeyFile == "" {
+		cfg.secretKeyFile = filepath.Join(s.DataDir, defaultKeyFile)
+	} else if _, err := sealer(cfg.secretKeyFile, false); err != nil {
+		c.wrong("secret-key-file: %w", err)
 	}
 	if cfg.dataDir == "" {
 		c.wrong("data-dir is empty: name a directory that this program may write to")
@@ -180,7 +209,7 @@ func (c *checker) gitHub(s gitHub, cfg *config) {
 		c.wrong("app-slug is %q: give the last part of the address of the App's page, such as signalbox", s.AppSlug)
 	}
 	if s.AppID == "" && s.AppPrivateKey == "" && s.AppPrivateKeyFile == "" && s.WebhookSecret == "" && s.WebhookSecretFile == "" {
-		c.wrong("no GitHub App is configured. Make one: set SIGNALBOX_BASE_URL and nothing about an App, and the server shows a page that does it; or by hand from app.yml, as docs/deploy.md says, and set SIGNALBOX_APP_ID, " +
+		c.wrong("no GitHub App is configured. Make one from app.yml (README.md says how) and set SIGNALBOX_APP_ID, " +
 			"SIGNALBOX_APP_PRIVATE_KEY_FILE and SIGNALBOX_WEBHOOK_SECRET_FILE. To try Signalbox without GitHub, run: signalbox demo")
 		return
 	}

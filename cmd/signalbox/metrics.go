@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"signalbox/account"
 	"signalbox/gitprovider/github"
+	"signalbox/notify"
 	"signalbox/queue"
 	"signalbox/queue/engine"
 	"signalbox/webhook"
@@ -34,6 +36,7 @@ type metrics struct {
 	budget      *prometheus.GaugeVec
 	budgetLimit *prometheus.GaugeVec
 	requests    *prometheus.HistogramVec
+	deliveries  *prometheus.HistogramVec
 }
 
 // newMetrics makes the metrics of one process and registers them.
@@ -72,11 +75,15 @@ func newMetrics(d *database) *metrics {
 			Name: "signalbox_api_request_seconds", Help: "Time that requests to the API took, by route and status; no route is a path that does not exist.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"route", "status"}),
+		deliveries: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "signalbox_delivery_seconds", Help: "Time that an attempt to tell a subscriber something took, by its kind (webhook or slack) and how it ended.",
+			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
+		}, []string{"kind", "outcome"}),
 	}
 	m.showZeros()
 	m.registry.MustRegister(
 		buildInfo(), m.decisions, m.facts, m.moves, m.conclusions, m.restarts, m.landing, m.actions, m.failures,
-		m.webhooks, m.calls, m.budget, m.budgetLimit, m.requests, newBacklog(d.DB),
+		m.webhooks, m.calls, m.budget, m.budgetLimit, m.requests, m.deliveries, newBacklog(d.DB),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "signalbox_facts_dropped_total", Help: "Facts that could not be decoded and were left out. Each is a fault of ours.",
 		}, func() float64 { return float64(d.Dropped()) }),
@@ -111,6 +118,11 @@ func buildInfo() prometheus.Collector {
 func (m *metrics) showZeros() {
 	for _, where := range []string{"listen", "route", "decide", "time", "panic"} {
 		m.failures.WithLabelValues(where)
+	}
+	for _, kind := range account.SubscriberKinds {
+		for _, outcome := range notify.Outcomes {
+			m.deliveries.WithLabelValues(string(kind), string(outcome))
+		}
 	}
 	for _, state := range queue.EntryStates {
 		if state.Final() {
@@ -166,6 +178,11 @@ func (m *metrics) left(b github.Budget) {
 	installation := strconv.FormatInt(b.Installation, 10)
 	m.budget.WithLabelValues(installation, b.Resource).Set(float64(b.Remaining))
 	m.budgetLimit.WithLabelValues(installation, b.Resource).Set(float64(b.Limit))
+}
+
+// delivered notes an attempt to tell a subscriber something.
+func (m *metrics) delivered(kind account.SubscriberKind, outcome notify.Outcome, took time.Duration) {
+	m.deliveries.WithLabelValues(string(kind), string(outcome)).Observe(took.Seconds())
 }
 
 // requested counts a request to the API.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"signalbox/db"
-	"signalbox/docs"
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/github"
+	"signalbox/notify"
 	"signalbox/queue"
 	"signalbox/queue/engine"
 	"signalbox/queue/texts"
@@ -30,6 +30,7 @@ type service struct {
 	host    *github.Client
 	engine  *engine.Engine
 	jobs    *jobClient
+	notify  *notify.Service
 	metrics *metrics
 	handler http.Handler // of the main address
 	pages   *web.Handler
@@ -102,10 +103,17 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	if err != nil {
 		return s, err
 	}
+	s.notify, err = notify.New(notify.Config{
+		Store: d.DB, Box: &vault{file: cfg.secretKeyFile, db: d.DB}, Clock: s.clock, Allowed: cfg.subscriberNetworks,
+		Links: subscriberLinks(s.cfg.baseURL), Attempted: s.metrics.delivered, Version: programVersion(), Log: cfg.log,
+	})
+	if err != nil {
+		return s, err
+	}
 	if s.handler, err = s.routes(); err != nil {
 		return s, err
 	}
-	s.jobs, err = newJobs(d, s.engine, s.clock, cfg.log)
+	s.jobs, err = newJobs(d, s.engine, cfg.log)
 	return s, err
 }
 
@@ -122,6 +130,19 @@ func hostConfig(cfg config) github.Config {
 	return out
 }
 
+// subscriberLinks leads those who are told things to our pages.
+func subscriberLinks(base string) notify.Links {
+	return notify.Links{
+		Queue: func(repo queue.Repo, branch string) string { return web.QueueURL(base, repo, branch) },
+		PullRequest: func(repo queue.Repo, branch string, number int64) string {
+			return web.PRURL(base, repo, branch, number)
+		},
+		Run: func(repo queue.Repo, branch string, run queue.RunID) string {
+			return web.RunURL(base, repo, branch, run)
+		},
+	}
+}
+
 // routes is everything on the main address. Paths are compared as they came:
 // nothing is cleaned or redirected.
 func (s *service) routes() (http.Handler, error) {
@@ -134,7 +155,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	dashboard := web.Config{
-		Store: s.db.DB, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Docs: docs.Files, Log: s.cfg.log, Clock: s.clock.Now,
+		Store: s.db.DB, Subscribers: s.notify, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
 	}
 	if s.cfg.clientID != "" {
 		dashboard.SignIn = s.host.SignIn(s.cfg.clientID, s.cfg.clientSecret)
@@ -144,7 +165,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	api := rest.New(rest.Config{
-		Store: s.db.DB, Tests: s.db.DB, BaseURL: s.cfg.baseURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
+		Store: s.db.DB, Tests: s.db.DB, Subscribers: s.notify, BaseURL: s.cfg.baseURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
 		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})
@@ -201,6 +222,7 @@ func (s *service) start(ctx context.Context) (addresses, error) {
 	}
 	s.loops.Go(func() { s.end(s.engine.Run(loops)) })
 	s.loops.Go(func() { s.end(s.pages.Run(loops)) })
+	s.loops.Go(func() { s.end(s.notify.Run(loops)) })
 	s.connect(ctx)
 	s.catchUp(ctx)
 	s.loops.Go(func() { s.upkeep(loops) })

@@ -1,7 +1,7 @@
 package main
 
 // settings are all settings of the server, as text: every field is a flag, an
-// environment variable and a line of help, and docs/settings.md lists them. They stay
+// environment variable and a line of help, and README.md lists them. They stay
 // text until [settings.check] reads them, so that all mistakes are reported
 // together and not one at each start.
 type settings struct {
@@ -17,12 +17,13 @@ type settings struct {
 	DashboardAuth   string `default:"github" env:"SIGNALBOX_DASHBOARD_AUTH" help:"Who sees the pages. github: people sign in, see the repositories that they can read, and do what their rights allow. none: everybody who reaches this server sees everything, and who sits at it may change everything."`
 	DashboardPublic string `default:"no" env:"SIGNALBOX_DASHBOARD_PUBLIC" help:"yes: dashboard-auth none is meant, although other machines reach the address. Pages show titles, authors, checks and commits to all of them, and can only be read."`
 
-	CommandPrefixes string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
-	PrivilegedRight string `default:"admin" env:"SIGNALBOX_PRIVILEGED_RIGHT" help:"Right on the repository that --force and urgent priority take: admin or write."`
-	AllowedBots     string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
-	APIRate         string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
-	APIBurst        string `name:"api-burst" default:"200" env:"SIGNALBOX_API_BURST" help:"Requests that one API token may make at once."`
-	Deciders        string `default:"2" env:"SIGNALBOX_DECIDERS" help:"How many queues are decided on at once."`
+	CommandPrefixes    string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
+	PrivilegedRight    string `default:"admin" env:"SIGNALBOX_PRIVILEGED_RIGHT" help:"Right on the repository that --force and urgent priority take: admin or write."`
+	AllowedBots        string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
+	APIRate            string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
+	APIBurst           string `name:"api-burst" default:"200" env:"SIGNALBOX_API_BURST" help:"Requests that one API token may make at once."`
+	SubscriberNetworks string `env:"SIGNALBOX_SUBSCRIBER_NETWORKS" help:"Networks that webhooks may be sent to although they are not public, separated by commas, such as 10.1.2.0/24. Default: none."`
+	Deciders           string `default:"2" env:"SIGNALBOX_DECIDERS" help:"How many queues are decided on at once."`
 }
 
 // storage says where everything is kept.
@@ -31,6 +32,7 @@ type storage struct {
 	DatabaseURLFile string `name:"database-url-file" env:"SIGNALBOX_DATABASE_URL_FILE" help:"File that holds the database URL."`
 	DatabaseConns   string `name:"database-connections" default:"20" env:"SIGNALBOX_DATABASE_CONNECTIONS" help:"Connections to Postgres that one copy of the program opens at most. A few more listen and work jobs."`
 	DataDir         string `default:"data" env:"SIGNALBOX_DATA_DIR" help:"Directory for Git mirrors, which can be lost, and for the private Postgres, which cannot."`
+	SecretKeyFile   string `env:"SIGNALBOX_SECRET_KEY_FILE" help:"File that holds the key that secrets in the database are encrypted with: 64 hexadecimal digits. Every copy of the server needs the same. Default: secret.key in the data directory, which is made when it is first needed."`
 }
 
 // gitHub says which Git host to work on, and as which App.

@@ -2,18 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"encoding/base32"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -76,7 +70,7 @@ func (s *settings) ownApp(ctx context.Context, make bool, log *slog.Logger, out 
 	case err != nil:
 		return err
 	}
-	app, err := unseal(cfg.dataDir, cfg.host, sealed)
+	app, err := unseal(cfg.secretKeyFile, cfg.host, sealed)
 	if err != nil {
 		return err
 	}
@@ -97,7 +91,7 @@ func makeApp(ctx context.Context, cfg config, d *database, out console) (app acc
 			return github.FromManifest(ctx, cfg.githubAPIURL, code)
 		},
 		Keep: func(ctx context.Context, made account.App) error {
-			sealed, err := seal(cfg.dataDir, cfg.host, made)
+			sealed, err := seal(cfg.secretKeyFile, cfg.host, made)
 			if err == nil {
 				err = d.KeepApp(ctx, cfg.host, sealed)
 			}
@@ -134,39 +128,9 @@ func oneTimeCode() string {
 	return strings.ToLower(text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:])
 }
 
-// sealKeyFile is, in the data directory, the key that App secrets are encrypted
-// with: who has the database alone, or a copy of it, has no secret.
-const sealKeyFile = "secret.key"
-
-// sealer reads the key, or makes it.
-func sealer(dataDir string, make bool) (cipher.AEAD, error) {
-	path := filepath.Join(dataDir, sealKeyFile)
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && make {
-		var key [32]byte
-		rand.Read(key[:])
-		text = []byte(hex.EncodeToString(key[:]))
-		if err = os.MkdirAll(dataDir, 0o700); err == nil {
-			err = os.WriteFile(path, text, 0o600)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the key of the App's secrets: %w. It was made when the App was; every copy of the server needs it in its data directory", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("read the key of the App's secrets: %s does not hold one", path)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("read the key of the App's secrets: %s does not hold one", path)
-	}
-	return cipher.NewGCM(block)
-}
-
 // seal encrypts an App's secrets, for one host.
-func seal(dataDir, host string, app account.App) ([]byte, error) {
-	box, err := sealer(dataDir, true)
+func seal(keyFile string, host string, app account.App) ([]byte, error) {
+	box, err := sealer(keyFile, true)
 	if err != nil {
 		return nil, err
 	}
@@ -174,23 +138,18 @@ func seal(dataDir, host string, app account.App) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the App: %w", err)
 	}
-	nonce := make([]byte, box.NonceSize())
-	rand.Read(nonce)
-	return box.Seal(nonce, nonce, text, []byte(host)), nil
+	return box.seal(text, host), nil
 }
 
 // unseal is the opposite of seal.
-func unseal(dataDir, host string, sealed []byte) (app account.App, err error) {
-	box, err := sealer(dataDir, false)
+func unseal(keyFile string, host string, sealed []byte) (app account.App, err error) {
+	box, err := sealer(keyFile, false)
 	if err != nil {
 		return app, err
 	}
-	if len(sealed) < box.NonceSize() {
-		return app, errors.New("the App's secrets in the database are damaged")
-	}
-	text, err := box.Open(nil, sealed[:box.NonceSize()], sealed[box.NonceSize():], []byte(host))
+	text, err := box.open(sealed, host)
 	if err != nil {
-		return app, fmt.Errorf("the App's secrets were encrypted with another key than the %s in %s: use the data directory that they were made with", sealKeyFile, dataDir)
+		return app, fmt.Errorf("read the App: %w", err)
 	}
 	if err := json.Unmarshal(text, &app); err != nil {
 		return app, errors.New("the App's secrets in the database are damaged")

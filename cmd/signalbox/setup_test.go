@@ -102,7 +102,7 @@ func TestAnAppIsMadeInABrowser(t *testing.T) {
 	if err := d.SQL().QueryRow(`SELECT sealed FROM apps`).Scan(&sealed); err != nil {
 		t.Fatal(err)
 	}
-	app, err := unseal(dir, strings.TrimPrefix(host.URL(), "http://"), sealed)
+	app, err := unseal(filepath.Join(dir, defaultKeyFile), strings.TrimPrefix(host.URL(), "http://"), sealed)
 	if err != nil || app.Slug != host.AppSlug() || app.WebhookSecret == "" {
 		t.Fatalf("%v", err)
 	}
@@ -111,13 +111,13 @@ func TestAnAppIsMadeInABrowser(t *testing.T) {
 			t.Error("a secret stands in the database or in the log as it is")
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, sealKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(dir, defaultKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key's file: %v %v", info, err)
 	}
-	if _, err := unseal(t.TempDir(), "x", sealed); err == nil || !strings.Contains(err.Error(), "every copy of the server needs it") {
+	if _, err := unseal(filepath.Join(t.TempDir(), "none"), "x", sealed); err == nil || !strings.Contains(err.Error(), "every copy of the server needs the same") {
 		t.Errorf("without the key: %v", err)
 	}
-	if _, err := unseal(dir, "another.host", sealed); err == nil {
+	if _, err := unseal(filepath.Join(dir, defaultKeyFile), "another.host", sealed); err == nil {
 		t.Error("what was kept for one host is read for another")
 	}
 }

@@ -174,7 +174,7 @@ func settingsFor(s *githubsim.Server, dsn, dataDir, secret string) settings {
 			AppPrivateKey: string(s.AppKeyPEM()), WebhookSecret: secret,
 		},
 		DashboardAuth: "none", DashboardPublic: "no", Listen: "127.0.0.1:0", MetricsListen: "off", CommandPrefixes: "/signalbox",
-		APIRate: "0", APIBurst: "200", Deciders: "2",
+		APIRate: "0", APIBurst: "200", Deciders: "2", SubscriberNetworks: "127.0.0.1",
 	}
 }
 
