@@ -186,6 +186,9 @@ func (c *checker) gitHub(s gitHub, cfg *config) {
 	if web, err := url.Parse(cfg.githubURL); err == nil && cfg.githubURL != "" {
 		cfg.host = strings.ToLower(web.Host)
 		cfg.githubAPIURL = cfg.githubURL + "/api/v3/"
+		if strings.HasSuffix(cfg.host, ".ghe.com") { // GitHub's own, under the name of a company
+			cfg.githubAPIURL = web.Scheme + "://api." + cfg.host + "/"
+		}
 		if cfg.host == "github.com" || cfg.host == "www.github.com" {
 			cfg.host, cfg.githubURL, cfg.githubAPIURL = "github.com", "https://github.com", "https://api.github.com/"
 		}

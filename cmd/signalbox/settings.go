@@ -38,7 +38,7 @@ type storage struct {
 // gitHub says which Git host to work on, and as which App.
 type gitHub struct {
 	GitHubURL         string `name:"github-url" default:"https://github.com" env:"SIGNALBOX_GITHUB_URL" help:"Web address of GitHub or of a GitHub Enterprise Server, such as https://github.example.com."`
-	GitHubAPIURL      string `name:"github-api-url" env:"SIGNALBOX_GITHUB_API_URL" help:"Address of its REST API. Default: https://api.github.com, or /api/v3 on an Enterprise Server."`
+	GitHubAPIURL      string `name:"github-api-url" env:"SIGNALBOX_GITHUB_API_URL" help:"Address of its REST API. Default: https://api.github.com, https://api.NAME.ghe.com, or /api/v3 on an Enterprise Server."`
 	Host              string `env:"SIGNALBOX_HOST" help:"Name of the Git host in repo.host of API requests. Default: the host of the GitHub URL."`
 	GitHubLimits      string `name:"github-limits" default:"on" env:"SIGNALBOX_GITHUB_LIMITS" help:"on: keep to GitHub's published rate limits. off: for an Enterprise Server that has none."`
 	AppSlug           string `name:"app-slug" default:"signalbox" env:"SIGNALBOX_APP_SLUG" help:"Name of the GitHub App in the address of its page. Its comments and commits are by this name with [bot] after it."`

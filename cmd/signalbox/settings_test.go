@@ -157,6 +157,7 @@ func TestTheHostFollowsFromTheURL(t *testing.T) {
 		{"", "", "", "https://github.com", "https://api.github.com/", "github.com"},
 		{"https://GitHub.com/", "", "", "https://github.com", "https://api.github.com/", "github.com"},
 		{"https://git.example.com", "", "", "https://git.example.com", "https://git.example.com/api/v3/", "git.example.com"},
+		{"https://acme.ghe.com", "", "", "https://acme.ghe.com", "https://api.acme.ghe.com/", "acme.ghe.com"},
 		{"https://git.example.com", "https://api.git.example.com", "", "https://git.example.com", "https://api.git.example.com/", "git.example.com"},
 		{"http://127.0.0.1:3000", "", "Git.Local", "http://127.0.0.1:3000", "http://127.0.0.1:3000/api/v3/", "git.local"},
 	} {

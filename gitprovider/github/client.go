@@ -215,6 +215,10 @@ func webOf(api string) string {
 	return u.Scheme + "://" + strings.TrimPrefix(u.Host, "api.")
 }
 
+// enterpriseServer reports whether the host is a GitHub Enterprise Server: there
+// the API is under the web's address, on github.com and ghe.com beside it.
+func (c *Client) enterpriseServer() bool { return strings.HasSuffix(c.apiURL, "/api/v3") }
+
 func hostOf(web string) string {
 	u, err := url.Parse(web)
 	if err != nil {

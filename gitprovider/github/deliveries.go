@@ -10,19 +10,25 @@ import (
 	"github.com/google/go-github/v60/github"
 )
 
-// The host keeps deliveries for three days, an Enterprise Server for seven;
-// mostDeliveries bounds how many of them are looked through.
-const (
-	oldestDelivery = 72 * time.Hour
-	mostDeliveries = 20_000
-)
+// mostDeliveries bounds how many deliveries are looked through.
+const mostDeliveries = 20_000
+
+// keepsDeliveries is for how long the host can send a webhook again: three days
+// on github.com, seven on an Enterprise Server.
+// https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/redelivering-webhooks
+func (c *Client) keepsDeliveries() time.Duration {
+	if c.enterpriseServer() {
+		return 7 * 24 * time.Hour
+	}
+	return 3 * 24 * time.Hour
+}
 
 // Redeliver asks the host to send again every webhook since a moment that it
 // could not deliver, and returns how many those were. A webhook sent again has
 // the id that it had, so whoever has it already knows. The host tells of
 // deliveries newest first, by its own clock.
 func (c *Client) Redeliver(ctx context.Context, since time.Time) (int, error) {
-	if oldest := c.cfg.Now().Add(-oldestDelivery); since.Before(oldest) {
+	if oldest := c.cfg.Now().Add(-c.keepsDeliveries()); since.Before(oldest) {
 		since = oldest
 	}
 	arrived := map[string]bool{}

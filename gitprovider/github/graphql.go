@@ -13,8 +13,8 @@ import (
 
 // graphQLPath is where queries go, seen from the REST API: beside its version
 // on an Enterprise Server (/api/v3, /api/graphql), under it on github.com.
-func graphQLPath(apiURL string) string {
-	if strings.HasSuffix(apiURL, "/api/v3") {
+func (c *Client) graphQLPath() string {
+	if c.enterpriseServer() {
 		return "../graphql"
 	}
 	return "graphql"
@@ -34,7 +34,7 @@ func (k *conn) query(ctx context.Context, text string, vars map[string]any, out 
 			Message string `json:"message"`
 		} `json:"errors"`
 	}{Data: out}
-	_, err := k.call(ctx, http.MethodPost, graphQLPath(k.c.apiURL), map[string]any{"query": text, "variables": vars}, &answer)
+	_, err := k.call(ctx, http.MethodPost, k.c.graphQLPath(), map[string]any{"query": text, "variables": vars}, &answer)
 	if err != nil {
 		return err
 	}

@@ -533,7 +533,9 @@ func TestQueriesFindTheirAddress(t *testing.T) {
 	w.cfg.APIURL = w.URL() + "/api/v3"
 	w.restart()
 	w.ready(a.PR, "0 of 1 required approvals.")
-	if got := graphQLPath("https://api.github.com"); got != "graphql" {
-		t.Error(got)
+	for api, want := range map[string]string{"https://api.github.com": "graphql", "https://api.acme.ghe.com": "graphql", "https://git.example.com/api/v3": "../graphql"} {
+		if got := (&Client{apiURL: api}).graphQLPath(); got != want {
+			t.Errorf("queries of %s go to %s, want %s", api, got, want)
+		}
 	}
 }

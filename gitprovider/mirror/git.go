@@ -186,6 +186,10 @@ func (c *clone) environment(remote bool) []string {
 			env = append(env, name+"="+value)
 		}
 	}
+	// Git reads the proxy for http:// in small letters only; the rest of us in both.
+	if value, ok := os.LookupEnv("HTTP_PROXY"); ok && os.Getenv("http_proxy") == "" {
+		env = append(env, "http_proxy="+value)
+	}
 	config := [][2]string{
 		{"core.hooksPath", os.DevNull}, {"core.attributesFile", os.DevNull}, {"core.fsmonitor", "false"},
 		{"credential.helper", ""}, {"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"},
