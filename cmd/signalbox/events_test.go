@@ -213,6 +213,15 @@ func (w *town) hostVerbs() map[string]func([]string) (string, error) {
 			return err
 		}),
 		"make-main": quiet(w.forceMain),
+		// fork 1 mallory x=1: mallory opens #1 from a fork; delete-fork mallory deletes the fork
+		"fork":        quiet(w.openFork),
+		"delete-fork": quiet(func(a []string) error { return w.sim.DeleteRepo(a[0]+"/app", a[0]) }),
+		// branches: those that there are, but for main and release
+		"branches": func([]string) (string, error) { return w.topics() },
+		// permit workflows write: the App is given a permission; permit workflows takes it away
+		"permit": quiet(func(a []string) error { return w.permit(append(a, "")) }),
+		// reason 1: why #1 moved last, in words
+		"reason": func(a []string) (string, error) { return w.reason(int64(atoi(a[0]))) },
 		// force-main x=1: main is another history now, of one commit on its first
 		"force-main": quiet(w.forceMain),
 		// protect checks=a,b reviews=1; unprotect
@@ -248,6 +257,51 @@ func (w *town) hostVerbs() map[string]func([]string) (string, error) {
 		"connect":   quiet(func([]string) error { w.service.connect(w.ctx); return nil }),
 		"redeliver": quiet(func([]string) error { w.service.redeliver(w.ctx); return nil }),
 	}
+}
+
+// openFork opens a pull request from the author's own fork.
+func (w *town) openFork(a []string) error {
+	number := int64(atoi(a[0]))
+	opened, err := w.sim.OpenPull(w.ctx, githubsim.OpenPull{
+		Repo: w.name, Title: fmt.Sprintf("Change %d", number), Author: a[1], Fork: true, Branch: branchName(number), Files: townFiles(parsePairs(a[2:])),
+	})
+	if err != nil {
+		return err
+	}
+	if int64(opened.Number) != number {
+		return fmt.Errorf("#%d became #%d", number, opened.Number)
+	}
+	w.opened, w.authors[number], w.heads[number] = append(w.opened, number), a[1], opened.HeadSHA
+	return nil
+}
+
+func (w *town) topics() (string, error) {
+	lines, err := w.sim.Branches(w.name)
+	var names []string
+	for _, l := range lines {
+		name, _, _ := strings.Cut(l, " ")
+		if test, ok := strings.CutPrefix(name, "signalbox/"); ok {
+			test, _, _ = strings.Cut(test, "/")
+			name = "signalbox/" + test
+		}
+		if name != "main" && name != "release" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return "  " + strings.Join(names, " ") + "\n", err
+}
+
+// permit gives the App a permission, or takes it away, and starts a server
+// that has no token from before.
+func (w *town) permit(a []string) error {
+	w.sim.Grant(a[0], a[1])
+	return w.crash()
+}
+
+func (w *town) reason(number int64) (text string, err error) {
+	err = w.service.db.SQL().QueryRowContext(w.ctx, `SELECT regexp_replace(message, '/[0-9a-f]{8}-[0-9a-f-]*', '/RUN') FROM timeline WHERE queue_id = $1 AND pr = $2 ORDER BY id DESC LIMIT 1`, int64(w.queue.ID), number).Scan(&text)
+	return "  " + text + "\n", err
 }
 
 func (w *town) firstLines() (string, error) {

@@ -44,8 +44,7 @@ func (l *landing) host(ctx context.Context) error {
 			l.closeLanded(ctx)
 			return nil
 		}
-		if done.Differs != "" {
-			l.stop(queue.TroubleStale, "", "what landed is not what was tested")
+		if !l.asExpected() {
 			return nil
 		}
 		if l.target != done.Commit {

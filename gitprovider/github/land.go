@@ -92,6 +92,9 @@ func (l *landing) land(ctx context.Context) error {
 		l.closeLanded(ctx)
 		return nil
 	}
+	if !l.asExpected() {
+		return nil
+	}
 	if err := l.check(ctx); err != nil || l.end.Trouble != "" {
 		return err
 	}
@@ -131,6 +134,18 @@ func (l *landing) landed(ctx context.Context, s queue.StepSpec, commit, tree, ex
 		step.Differs = l.differs(ctx, s, tree, expected)
 	}
 	l.end.Landed = append(l.end.Landed, step)
+}
+
+// asExpected reports whether what has landed is what was tested, and stops the
+// landing if it is not: nothing more lands on top of that.
+func (l *landing) asExpected() bool {
+	for _, step := range l.end.Landed {
+		if step.Differs != "" {
+			l.stop(queue.TroubleStale, "", "what landed is not what was tested")
+			return false
+		}
+	}
+	return true
 }
 
 // stated is the tree that a step shall have as tested, "" where only a merge

@@ -1,8 +1,11 @@
 package github
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"signalbox/gitprovider"
@@ -77,6 +80,70 @@ func TestAMergeCallWithoutAnAnswerIsReadBack(t *testing.T) {
 		})
 	}
 }
+
+// Somebody pushes just before the host merges, so that what lands is not what
+// was tested. Nothing follows on top of it: neither at once, nor when the answer
+// is lost, nor when we die in between and begin again.
+func TestNothingLandsOnTopOfWhatWasNotTested(t *testing.T) {
+	const merge = "/repos/acme/app/pulls/*/merge"
+	for name, c := range map[string]struct {
+		fault *githubsim.Fault
+		dies  bool
+	}{
+		"the host answers":       {},
+		"the answer is an error": {fault: &githubsim.Fault{Method: "PUT", Path: merge, Action: "failAfter", Status: 502}},
+		"the answer is lost":     {fault: &githubsim.Fault{Method: "PUT", Path: merge, Action: "dropAfter"}},
+		"we die":                 {dies: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			work := w.tested(queue.Squash, queue.LandHost, w.open("a.txt", "a\n"), w.open("b.txt", "b\n"), w.open("c.txt", "c\n"))
+			if c.fault != nil {
+				w.must(w.Fail(*c.fault))
+			}
+			ctx, die := context.WithCancel(w.ctx)
+			defer die()
+			var once sync.Once
+			w.cfg.HTTP = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPut {
+					return http.DefaultTransport.RoundTrip(r)
+				}
+				once.Do(func() {
+					_, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "main", Files: files("x", "x"), Message: "x", Author: "alice"})
+					w.must(err)
+				})
+				answer, err := http.DefaultTransport.RoundTrip(r)
+				if c.dies {
+					die()
+				}
+				return answer, err
+			})}
+			w.restart()
+			end, _, err := w.c.Land(ctx, w.repo, work)
+			if c.dies {
+				if err == nil {
+					t.Errorf("it ended with %+v though its time was over", end)
+				}
+				w.restart()
+				end, _ = w.land(work)
+			} else {
+				w.must(err)
+			}
+			if end.Trouble != queue.TroubleStale || len(end.Landed) != 1 || !strings.Contains(end.Landed[0].Differs, `they differ in "x"`) {
+				t.Errorf("%+v", end)
+			}
+			if log := w.log(); len(log) != 3 { // the first commit, the push, and one pull request
+				t.Errorf("main is %+v", log)
+			}
+		})
+	}
+}
+
+// transport is a function that makes calls.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip makes a call.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
 func TestAPushWithoutAnAnswerIsReadBack(t *testing.T) {
 	for _, f := range []githubsim.Fault{
