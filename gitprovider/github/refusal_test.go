@@ -1,6 +1,7 @@
 package github
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -179,6 +180,38 @@ func TestAChangedWorkflowNamesThePermissionThatIsMissing(t *testing.T) {
 				t.Errorf("one without: %+v", end)
 			}
 		})
+	}
+}
+
+// GitHub takes no file of more than a hundred megabytes (here ten thousand
+// bytes), which two pull requests can make together of one that is not. The
+// reason says which file it is, and what to do. A pointer of Git LFS is small.
+func TestAFileThatIsTooLargeIsNamed(t *testing.T) {
+	w := newWorld(t)
+	lines := func(n int, what string) (text string) {
+		for i := range n {
+			text += fmt.Sprintf("%s %x\n", what, sha256.Sum256([]byte(fmt.Sprint(what, i))))
+		}
+		return text
+	}
+	middle := lines(60, "middle")
+	_, err := w.Push(w.ctx, githubsim.Push{Repo: "acme/app", Branch: "main", Files: files("data.csv", middle), Message: "data", Author: "alice"})
+	w.must(err)
+	above, below := w.open("data.csv", lines(50, "above")+middle), w.open("data.csv", middle+lines(50, "below"))
+	f := w.notBuilt(queue.BuildRuns{Runs: []queue.BuildRun{oneRun("r1", queue.MergeCommit, 2, above, below)}})
+	if f.Trouble != queue.TroubleDenied {
+		t.Errorf("%+v", f)
+	}
+	for _, words := range []string{"data.csv is 0.01 MB", "file size limit", "GH001", "What to do: take the large file out", "Git LFS"} {
+		if !strings.Contains(f.Message, words) {
+			t.Errorf("%q does not say %q", f.Message, words)
+		}
+	}
+	pointer := w.open("data.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 987654321\n", ".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+	for _, s := range []queue.StepSpec{above, pointer} {
+		if end, _ := w.land(w.tested(queue.MergeCommit, queue.LandExact, s)); end.Trouble != "" {
+			t.Errorf("#%d: %+v", s.PR, end)
+		}
 	}
 }
 

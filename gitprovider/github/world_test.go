@@ -46,7 +46,7 @@ func newWorld(t *testing.T, tweak ...func(*githubsim.NewRepo)) *world {
 	var err error
 	w.Server, err = githubsim.Start(ctx, githubsim.Config{
 		DataDir: t.TempDir(), AppKeyPEM: testKey(), MergeableDelay: time.Millisecond, AppID: 4711,
-		Around: githubspec.Calls(githubspec.Valid, func(err error) { t.Error(err) }),
+		Around: githubspec.Calls(githubspec.Valid, func(err error) { t.Error(err) }), MaxFile: 10_000,
 	}, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

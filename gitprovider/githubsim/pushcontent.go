@@ -9,11 +9,15 @@ import (
 	"strings"
 )
 
-// judgeContent asks the rules that are about what a push brings: signatures
-// and workflow files. The objects are taken first, as git takes
+// judgeContent asks the rules that are about what a push brings: signatures,
+// workflow files and large files. The objects are taken first, as git takes
 // them into quarantine; that does no harm when the push is refused.
 func (s *Server) judgeContent(ctx context.Context, who caller, rp *repo, commands []pushCommand, push []byte) (map[string][]string, error) {
 	refusals := map[string][]string{}
+	large, err := bringsLarge(push, s.cfg.MaxFile)
+	if err != nil {
+		return nil, err
+	}
 	taken := false
 	for _, c := range commands {
 		branch, ok := strings.CutPrefix(c.ref, "refs/heads/")
@@ -24,6 +28,9 @@ func (s *Server) judgeContent(ctx context.Context, who caller, rp *repo, command
 		ask := s.contentRules(who, rp, branch, c)
 		from := orElse(c.old, rp.branch(rp.defaultBranch))
 		s.mu.Unlock()
+		if large {
+			ask = append(ask, sizes)
+		}
 		if len(ask) == 0 {
 			continue
 		}
@@ -33,7 +40,7 @@ func (s *Server) judgeContent(ctx context.Context, who caller, rp *repo, command
 			}
 			taken = true
 		}
-		why, err := rp.git.contentViolations(ask, from, c.new)
+		why, err := rp.git.contentViolations(ask, from, c.new, s.cfg.MaxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -45,10 +52,11 @@ func (s *Server) judgeContent(ctx context.Context, who caller, rp *repo, command
 }
 
 // What is asked about content: the permission that a push of workflow files
-// needs, and the type of a rule.
+// needs, the type of a rule, and the host's limit for one file.
 const (
 	workflows  = "workflows"
 	signatures = "required_signatures"
+	sizes      = "sizes"
 )
 
 // contentRules are the types of the rules about content that bind a caller. mu is held.
@@ -74,7 +82,7 @@ func (s *Server) contentRules(who caller, r *repo, branch string, c pushCommand)
 }
 
 // contentViolations lists, in GitHub's words, what the commits of a push break.
-func (g *gitStore) contentViolations(ask []string, from, to string) (why []string, err error) {
+func (g *gitStore) contentViolations(ask []string, from, to string, maxFile int64) (why []string, err error) {
 	commits, err := g.between(from, to)
 	if err != nil {
 		return nil, err
@@ -94,7 +102,7 @@ func (g *gitStore) contentViolations(ask []string, from, to string) (why []strin
 			say(signatures, "Commits must have verified signatures.")
 			say(classicMark+signatures, classicMark+"Commits must have verified signatures.")
 		}
-		if !slices.Contains(ask, workflows) || len(c.Parents) == 0 {
+		if !slices.Contains(ask, workflows) && !slices.Contains(ask, sizes) || len(c.Parents) == 0 {
 			continue
 		}
 		parent, err := g.commit(c.Parents[0])
@@ -106,6 +114,15 @@ func (g *gitStore) contentViolations(ask []string, from, to string) (why []strin
 			return nil, err
 		}
 		for _, change := range changes {
+			if slices.Contains(ask, sizes) {
+				words, err := g.tooLarge(change, maxFile)
+				if err != nil {
+					return nil, err
+				}
+				if words != "" {
+					say(sizes, words)
+				}
+			}
 			if strings.HasPrefix(change.Path, ".github/workflows/") {
 				say(workflows, reasonMark+"refusing to allow a GitHub App to create or update workflow `"+change.Path+"` without `workflows` permission")
 			}

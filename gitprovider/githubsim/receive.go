@@ -169,6 +169,14 @@ func refusePush(w http.ResponseWriter, commands []pushCommand, refusals map[stri
 			packet(&report, "ng "+c.ref+" "+only+"\n")
 			continue
 		}
+		if strings.HasPrefix(why[0], sizeMark) {
+			for _, line := range why {
+				fmt.Fprintf(&remote, "error: %s\n", strings.TrimPrefix(line, sizeMark))
+			}
+			remote.WriteString("error: GH001: Large files detected. You may want to try Git Large File Storage - https://git-lfs.github.com.\n")
+			packet(&report, "ng "+c.ref+" pre-receive hook declined\n")
+			continue
+		}
 		code, reason := "GH013: Repository rule violations found for ", "push declined due to repository rule violations"
 		if strings.HasPrefix(why[0], classicMark) {
 			code, reason = "GH006: Protected branch update failed for ", "protected branch hook declined"

@@ -59,6 +59,9 @@ type Config struct {
 	// DeliveryWorkers is how many webhooks are delivered at a time; 1 when
 	// zero, which keeps them in order.
 	DeliveryWorkers int
+	// MaxFile is how many bytes the largest file has that a push may bring; a
+	// hundred megabytes when zero, as on github.com.
+	MaxFile int64
 	// KeepDeliveries is how many deliveries are remembered; 10,000 when zero.
 	KeepDeliveries int
 	// Seed decides what the CI of repositories without a seed of their own
@@ -108,6 +111,7 @@ func (c *Config) fill() error {
 	c.MergeableDelay = orElse(c.MergeableDelay, 30*time.Millisecond)
 	c.RateLimit = orElse(c.RateLimit, 1_000_000)
 	c.DeliveryWorkers = orElse(c.DeliveryWorkers, 1)
+	c.MaxFile = orElse(c.MaxFile, defaultMaxFile)
 	c.KeepDeliveries = orElse(c.KeepDeliveries, 10_000)
 	if c.Permissions == nil {
 		c.Permissions = allPermissions
