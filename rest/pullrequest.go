@@ -20,6 +20,19 @@ type submitted struct {
 	WaitingFor                  []condition `json:"waitingFor"`
 	Position                    *int64      `json:"position"`
 	EstimatedMergeAt            *moment     `json:"estimatedMergeAt"`
+	// Stack are the pull requests beneath it that land with it, the lowest
+	// first. Beyond what clients of other queues know.
+	Stack []layer `json:"stack"`
+}
+
+// layer is a pull request beneath another in a stack.
+type layer struct {
+	PRNumber     int64  `json:"prNumber"`
+	PRTitle      string `json:"prTitle"`
+	PRSha        string `json:"prSha"`
+	PRBaseBranch string `json:"prBaseBranch"`
+	PRAuthor     string `json:"prAuthor"`
+	Merged       bool   `json:"merged"`
 }
 
 // readiness is what stands between a pull request and the line.
@@ -55,7 +68,16 @@ func encodeSubmitted(s *queue.Snapshot, e *queue.Entry, st standing) submitted {
 		WaitingFor:                  list(st.waitingFor),
 		Position:                    st.position,
 		EstimatedMergeAt:            st.estimate,
+		Stack:                       encodeStack(e),
 	}
+}
+
+func encodeStack(e *queue.Entry) []layer {
+	out := make([]layer, len(e.Stack))
+	for i, l := range e.Stack {
+		out[i] = layer{l.Number, l.Title, l.BoundHead, l.Base, l.Author.Login, l.Merged}
+	}
+	return out
 }
 
 func encodeReadiness(q *queue.Queue, e *queue.Entry) readiness {

@@ -237,6 +237,8 @@ func (w *world) command(line string) {
 	case "see":
 		w.pull(number, given)
 		w.learn(w.queues[0].ID, queue.PullRequestSeen{PullRequest: w.host.pulls[number], Read: true})
+	case "stack": // stack 9 5 6: somebody queues #9 with #5 and #6 beneath it
+		w.stack(number, args[1:])
 	case "tests":
 		w.runTests(words[1:])
 	case "run":
@@ -280,7 +282,7 @@ func (w *world) pull(number int64, given map[string]string) {
 	if !known {
 		pr = queue.PullRequest{
 			Number: number, Title: fmt.Sprintf("Change %d", number), URL: fmt.Sprintf("https://github.com/acme/app/pull/%d", number),
-			Author: queue.Actor{Login: "ann", ID: 1}, Head: fmt.Sprintf("%040d", number), Base: "main", Open: true,
+			Author: queue.Actor{Login: "ann", ID: 1}, Head: fmt.Sprintf("%040d", number), HeadRef: fmt.Sprintf("change-%d", number), Base: "main", Open: true,
 		}
 		w.host.mergeable[number] = queue.Mergeable
 	}
@@ -306,6 +308,20 @@ func (w *world) pull(number int64, given map[string]string) {
 		}
 	}
 	w.host.pulls[number] = pr
+}
+
+// stack submits a stack as a comment does.
+func (w *world) stack(top int64, beneath []string) {
+	f := queue.Submitted{
+		PullRequest: w.host.pulls[top], ID: queue.EntryID(w.api.newID()), Via: queue.ViaUser, By: queue.Actor{Login: "ann", ID: 1},
+		Priority: queue.Medium, At: w.clock.now(),
+	}
+	for _, text := range beneath {
+		if n, _ := strconv.ParseInt(text, 10, 64); n != 0 {
+			f.Stack = append(f.Stack, w.host.pulls[n])
+		}
+	}
+	w.learn(w.queues[0].ID, f)
 }
 
 // take removes the first action that is, or is not, a landing.
