@@ -14,4 +14,6 @@ var (
 	// ErrUnavailable: the storage cannot be reached now; nothing is known to
 	// have changed, and the same may work in a while.
 	ErrUnavailable = errors.New("storage is unavailable")
+	// ErrNoHistory: nothing has ended in the time that is asked about.
+	ErrNoHistory = errors.New("nothing landed or failed in that time, so there is nothing to replay")
 )

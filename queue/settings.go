@@ -239,3 +239,13 @@ func ParsePriority(text string) (value int64, ok bool) {
 	n, err := strconv.ParseUint(text, 10, 8)
 	return int64(n), err == nil
 }
+
+// Changed are the settings of a queue as a change would leave them, the mode
+// included, for those who ask what that would do. In a switch of modes the wanted
+// mode counts.
+func (q *Queue) Changed(c Change) Settings {
+	s := q.Settings.With(c)
+	s.Mode = q.ReportedMode()
+	set(&s.Mode, c.Mode)
+	return s
+}

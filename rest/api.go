@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/julienschmidt/httprouter"
+
+	"signalbox/queue"
 )
 
-// Config is what the API works with. Store, Tests, Subscribers, Host and IsGone
-// are required.
+// Config is what the API works with. Store, Tests, Subscribers, Host, IsGone and
+// Preview are required.
 type Config struct {
 	Store Store
 	// Tests is what is known of the repositories' tests.
@@ -27,6 +30,9 @@ type Config struct {
 	// On another than github.com, "github.com" in a request means this one
 	// too, because actions always send that. Default github.com.
 	HostName string
+	// Preview replays what has happened in a queue lately with its settings and
+	// with changed ones. queue.ErrNoHistory: nothing has.
+	Preview func(ctx context.Context, q queue.Queue, changed queue.Settings) (queue.Preview, error)
 	// AllowedBots are the logins of bots whose commands are obeyed, for
 	// getQueue to show.
 	AllowedBots []string
@@ -66,6 +72,7 @@ type API struct {
 	ticketURL string
 	git       Host
 	isGone    func(error) bool
+	preview   func(context.Context, queue.Queue, queue.Settings) (queue.Preview, error)
 	hostName  string
 	bots      []string // never nil
 	version   string
@@ -88,7 +95,7 @@ type API struct {
 // New makes the API. It serves the paths from /v1/ down, and /docs/api.
 func New(cfg Config) *API {
 	a := &API{
-		store: cfg.Store, tests: cfg.Tests, told: cfg.Subscribers, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), ticketURL: cfg.TicketURL, git: cfg.Host, isGone: cfg.IsGone,
+		store: cfg.Store, tests: cfg.Tests, told: cfg.Subscribers, baseURL: strings.TrimSuffix(cfg.BaseURL, "/"), ticketURL: cfg.TicketURL, git: cfg.Host, isGone: cfg.IsGone, preview: cfg.Preview,
 		hostName: lower(cfg.HostName), bots: append([]string{}, cfg.AllowedBots...), version: cfg.Version, heard: cfg.OnRequest, log: cfg.Log, now: cfg.Now, newID: cfg.NewID, timeout: cfg.Timeout,
 	}
 	if a.hostName == "" {

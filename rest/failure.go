@@ -27,6 +27,8 @@ const (
 	CodeQueueNotFound        = "QUEUE_NOT_FOUND"          // 404
 	CodeQueueExists          = "QUEUE_EXISTS"             // 409
 	CodeQueueNotEmpty        = "QUEUE_NOT_EMPTY"          // 400
+	CodeNothingToReplay      = "NOTHING_TO_REPLAY"        // 409: nothing has ended lately in the queue
+	CodeReplayTooSlow        = "REPLAY_TOO_SLOW"          // 503
 	CodeRepositoryNotFound   = "REPOSITORY_NOT_FOUND"     // 404
 	CodeNotConnected         = "REPOSITORY_NOT_CONNECTED" // 404: the App is not installed there
 	CodePullRequestNotFound  = "PR_NOT_FOUND"             // 404: the host has no such pull request

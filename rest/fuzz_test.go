@@ -38,8 +38,11 @@ func FuzzSetImpactedTargets(f *testing.F) {
 }
 func FuzzExplainPullRequest(f *testing.F) { fuzzEndpoint(f, "/v1/explainPullRequest", submitSeed) }
 func FuzzGetQueueGraph(f *testing.F)      { fuzzEndpoint(f, "/v1/getQueueGraph", `{@main}`) }
-func FuzzGetPreflight(f *testing.F)       { fuzzEndpoint(f, "/v1/getPreflight", `{@main}`) }
-func FuzzRunPreflight(f *testing.F)       { fuzzEndpoint(f, "/v1/runPreflight", `{@main}`) }
+func FuzzPreviewQueue(f *testing.F) {
+	fuzzEndpoint(f, "/v1/previewQueue", `{@main,"concurrency":4,"batch":true}`)
+}
+func FuzzGetPreflight(f *testing.F) { fuzzEndpoint(f, "/v1/getPreflight", `{@main}`) }
+func FuzzRunPreflight(f *testing.F) { fuzzEndpoint(f, "/v1/runPreflight", `{@main}`) }
 
 // Whatever stands in the query, the answer is metrics or an error in JSON.
 func FuzzGetMergeQueueMetrics(f *testing.F) {

@@ -69,6 +69,7 @@ func (a *API) routes() []route {
 		{method: http.MethodPost, path: "/v1/deleteQueue", scope: account.Admin, handle: a.deleteQueue},
 		{method: http.MethodPost, path: "/v1/getQueue", scope: account.Read, handle: a.getQueue},
 		{method: http.MethodPost, path: "/v1/updateQueue", scope: account.Admin, handle: a.updateQueue},
+		{method: http.MethodPost, path: "/v1/previewQueue", scope: account.Read, handle: a.previewQueue},
 		{method: http.MethodPost, path: "/v1/getPreflight", scope: account.Read, handle: a.getPreflight},
 		{method: http.MethodPost, path: "/v1/runPreflight", scope: account.Submit, handle: a.runPreflight},
 

@@ -145,6 +145,7 @@ func (w *world) begin(store scriptStore, adjust func(*Config)) {
 	}
 	cfg := Config{
 		Store: w.store, Tests: w.tests, Subscribers: newTold(w.t, told, w.clock), BaseURL: "https://signalbox.example", TicketURL: "https://tracker.example/browse/{id}", Host: w.host, IsGone: func(err error) bool { return errors.Is(err, errGone) },
+		Preview:  w.preview,
 		HostName: testHost, AllowedBots: []string{"renovate"}, Version: "1.2.3", Now: w.clock.now, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() string { ids++; return fmt.Sprintf("11111111-1111-4111-8111-%012d", ids) },
 	}
@@ -152,6 +153,22 @@ func (w *world) begin(store scriptStore, adjust func(*Config)) {
 		adjust(&cfg)
 	}
 	w.api = New(cfg)
+}
+
+// preview replays a queue that has a history once its concurrency is above one;
+// what more slots would have done depends on their number.
+func (w *world) preview(ctx context.Context, q queue.Queue, changed queue.Settings) (queue.Preview, error) {
+	if q.Concurrency == 1 {
+		return queue.Preview{}, queue.ErrNoHistory
+	}
+	if changed.Concurrency > 1000 {
+		<-ctx.Done()
+		return queue.Preview{}, fmt.Errorf("replay: %w", ctx.Err())
+	}
+	f := queue.Figures{Merged: 35, Failed: 5, P50: 61*time.Minute + 20*time.Second, P95: 2 * time.Hour, P99: 3 * time.Hour, Runs: 1.4567, CIMinutes: 20.04, MostWaiting: 12}
+	p := queue.Preview{Since: w.clock.now().AddDate(0, 0, -7), Until: w.clock.now(), Replayed: 40, LeftOut: 2, Happened: f, AsIs: f, Changed: f}
+	p.Changed.P50 = time.Hour / time.Duration(changed.Concurrency)
+	return p, nil
 }
 
 // decide lets the core of the queue decide, and notes what it wants.

@@ -24,6 +24,7 @@ type settingsView struct {
 	Now         moment
 	QueueStates []stateDeed
 	SetUp       setUp
+	Preview     *previewPanel // nil: nobody can ask
 }
 
 // stateDeed is a state that an administrator can bring the queue into.
@@ -154,6 +155,9 @@ func (h *Handler) settings(r *http.Request) (frame, error) {
 	}
 	v := viewSettings(&q, history, h.clock())
 	v.Told = told(r)
+	if v.Preview, err = h.preview(r.Context(), q, r.URL.Query()); err != nil {
+		return frame{}, err
+	}
 	if v.Deeds, err = h.deedsOf(r.Context(), q); err != nil {
 		return frame{}, err
 	}

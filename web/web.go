@@ -41,6 +41,9 @@ type Config struct {
 	// Local says that without sign-in whoever comes from this machine, by its
 	// own address, acts as the administrator of the installation.
 	Local bool
+	// Preview replays what has happened in a queue lately with its settings and
+	// with changed ones; queue.ErrNoHistory: nothing has. nil = nobody can ask.
+	Preview func(ctx context.Context, q queue.Queue, changed queue.Settings) (queue.Preview, error)
 	// BaseURL is where people reach the pages, without a slash at the end;
 	// "" = at whatever address they ask for.
 	BaseURL string
@@ -60,6 +63,7 @@ type Handler struct {
 	router *httprouter.Router
 
 	host        Host
+	replay      func(context.Context, queue.Queue, queue.Settings) (queue.Preview, error)
 	signIn      SignIn
 	local       bool
 	base        string
@@ -88,7 +92,7 @@ func New(cfg Config) (*Handler, error) {
 		return nil, errors.New("make pages: there is nobody to ask what people may do")
 	}
 	h := &Handler{
-		host: cfg.Host, signIn: cfg.SignIn, local: cfg.Local, base: strings.TrimRight(cfg.BaseURL, "/"),
+		host: cfg.Host, replay: cfg.Preview, signIn: cfg.SignIn, local: cfg.Local, base: strings.TrimRight(cfg.BaseURL, "/"),
 		secure: strings.HasPrefix(cfg.BaseURL, "https://"), secret: []byte(rand.Text() + rand.Text()),
 		rights: &rights{kept: map[rightKey]rightKept{}}, crossOrigin: http.NewCrossOriginProtection(),
 		store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log),

@@ -154,8 +154,9 @@ func (s *service) routes() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	previews := newPreviewer(s.db.DB, s.clock.Now)
 	dashboard := web.Config{
-		Store: s.db.DB, Subscribers: s.notify, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
+		Store: s.db.DB, Preview: previews.preview, Subscribers: s.notify, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
 	}
 	if s.cfg.clientID != "" {
 		dashboard.SignIn = s.host.SignIn(s.cfg.clientID, s.cfg.clientSecret)
@@ -167,7 +168,8 @@ func (s *service) routes() (http.Handler, error) {
 	api := rest.New(rest.Config{
 		Store: s.db.DB, Tests: s.db.DB, Subscribers: s.notify, BaseURL: s.cfg.baseURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
-		IsGone: func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
+		Preview: previews.preview,
+		IsGone:  func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },
 	})
 	return newBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {

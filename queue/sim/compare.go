@@ -31,17 +31,15 @@ type Row struct {
 	Wrongly    Mean // and that landed and was not
 	Rejected   Mean
 	MostQueue  Mean
+	// Curve are the quantiles 0 to 100 % of the turnaround, in minutes, means over
+	// the seeds.
+	Curve []float64
 }
 
 // Compare plays the policies of each cell on the same workloads, one for each
 // seed. It uses all processors, and ends early, with an error, when ctx does or
 // when a policy breaks what every policy must keep.
 func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) []Policy) ([]Row, error) {
-	type task struct {
-		w    *Workload
-		p    Policy
-		into *Result
-	}
 	var tasks []task
 	var groups [][]Result
 	var rows []Row
@@ -59,6 +57,24 @@ func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) [
 			rows = append(rows, Row{Cell: c, Policy: p.Name})
 		}
 	}
+	if err := playAll(ctx, tasks); err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		rows[i].mean(groups[i])
+	}
+	return rows, nil
+}
+
+// task is a policy to be played on a workload.
+type task struct {
+	w    *Workload
+	p    Policy
+	into *Result
+}
+
+// playAll plays on all processors, until ctx ends.
+func playAll(ctx context.Context, tasks []task) error {
 	errs := make([]error, len(tasks))
 	var next sync.Mutex
 	at := 0
@@ -75,18 +91,15 @@ func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) [
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for i := take(); i >= 0; i = take() {
-				*tasks[i].into, errs[i] = Play(tasks[i].w, tasks[i].p)
+				*tasks[i].into, errs[i] = Play(ctx, tasks[i].w, tasks[i].p)
 			}
 		})
 	}
 	all.Wait()
-	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
-		return nil, err
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	for i := range rows {
-		rows[i].mean(groups[i])
-	}
-	return rows, nil
+	return errors.Join(errs...)
 }
 
 // mean fills in what the seeds say together.
@@ -117,6 +130,9 @@ func (r *Row) mean(results []Result) {
 	r.Falsely = share(func(x Result) int { return x.FalselyRejected })
 	r.Wrongly = share(func(x Result) int { return x.WronglyLanded })
 	r.Rejected = share(func(x Result) int { return x.Rejected })
+	for q := range 101 {
+		r.Curve = append(r.Curve, of(func(x Result) float64 { return Quantile(x.Turnaround, float64(q)/100) }).Value)
+	}
 	r.MostQueue = of(func(x Result) float64 { return float64(x.MostQueue) })
 }
 

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"strings"
 	"testing"
 )
@@ -12,7 +11,7 @@ import (
 // docs/benchmarks.md has a longer run, and says which goals are not met.
 func TestHeadline(t *testing.T) {
 	t.Parallel()
-	rows, err := Compare(context.Background(), Headline(200), 1, Contenders)
+	rows, err := Compare(t.Context(), Headline(200), 1, Contenders)
 	if err != nil {
 		t.Fatal(err)
 	}

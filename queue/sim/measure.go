@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -36,9 +37,9 @@ type Result struct {
 
 // Play plays a policy on a workload. It fails when the policy breaks what every
 // policy must keep.
-func Play(w *Workload, of Policy) (Result, error) {
+func Play(ctx context.Context, w *Workload, of Policy) (Result, error) {
 	p := newRace(w, of.make)
-	if err := p.run(); err != nil {
+	if err := p.run(ctx); err != nil {
 		return Result{}, fmt.Errorf("%s on %s, seed %d: %w", of.Name, w.Cell.Name, w.Seed, err)
 	}
 	return p.result(of.Name), nil
@@ -49,7 +50,8 @@ func (p *race) result(name string) Result {
 	warm := w.Cell.Warm
 	r := Result{Policy: name, BoundPerHour: b.MergedPerHour, BoundMinutes: b.Minutes, BoundMinutesBatched: b.MinutesBatched}
 	var landings []time.Duration
-	tests, again := 0, 0
+	var begins, ends []time.Duration
+	again := 0
 	for i, f := range p.endings {
 		if f.landed {
 			landings = append(landings, f.at)
@@ -57,7 +59,7 @@ func (p *race) result(name string) Result {
 		} else {
 			r.Rejected++
 		}
-		tests += f.trials
+		begins, ends = append(begins, w.Changes[i].At), append(ends, f.at)
 		again += max(f.trials-1, 0)
 		if i >= warm {
 			r.Turnaround = append(r.Turnaround, f.at-w.Changes[i].At)
@@ -76,7 +78,7 @@ func (p *race) result(name string) Result {
 	r.Retests = float64(again) / n
 	r.Stopped = safeDivide(float64(p.stopped), float64(p.trials))
 	r.Wasted = safeDivide(p.wasted.Minutes(), p.spent.Minutes())
-	r.MostQueue = p.most()
+	r.MostQueue = mostAtOnce(begins, ends)
 	return r
 }
 
@@ -114,16 +116,14 @@ func (p *race) wrongs() (falsely, wrongly int) {
 	return falsely, wrongly
 }
 
-// most is how many changes were open at once.
-func (p *race) most() int {
-	var ends []time.Duration
-	for _, f := range p.endings {
-		ends = append(ends, f.at)
-	}
+// mostAtOnce is how many were there at one time, of those that came and went.
+func mostAtOnce(begins, ends []time.Duration) int {
+	begins, ends = slices.Clone(begins), slices.Clone(ends)
+	slices.Sort(begins)
 	slices.Sort(ends)
 	most, ended := 0, 0
-	for i := range p.w.Changes {
-		for ended < len(ends) && ends[ended] <= p.w.Changes[i].At {
+	for i, at := range begins {
+		for ended < len(ends) && ends[ended] <= at {
 			ended++
 		}
 		most = max(most, i+1-ended)
@@ -132,11 +132,13 @@ func (p *race) most() int {
 }
 
 // Quantile is a quantile of sorted durations, in minutes.
-func Quantile(sorted []time.Duration, q float64) float64 {
+func Quantile(sorted []time.Duration, q float64) float64 { return quantile(sorted, q).Minutes() }
+
+func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
 	}
-	return sorted[min(int(float64(len(sorted))*q), len(sorted)-1)].Minutes()
+	return sorted[min(int(float64(len(sorted))*q), len(sorted)-1)]
 }
 
 // Ratio is a quantile of the turnaround divided by that of O1.

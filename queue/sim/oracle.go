@@ -46,7 +46,7 @@ func (w *Workload) Bounds(most int) Bounds {
 		workers[0] = done
 		heap.Fix(&workers, 0)
 		at := done
-		if w.Cell.Overlaps == 0 {
+		if !w.lanes {
 			at = max(at, front)
 			front = at
 		} else {

@@ -35,7 +35,7 @@ func withSettings(settings queue.Settings) func(*race) policy {
 		settings.CreatePRsForTestingBranches = false
 		settings.TestingTimeoutMinutes = queue.MaxNumber
 		settings.Mode = queue.Single
-		if p.w.Cell.Overlaps > 0 {
+		if p.w.lanes {
 			settings.Mode = queue.Parallel
 		}
 		q := queue.Queue{ID: 1, Key: "4b3bb2ee-3c0c-4b6c-9b53-4d1f3b1f5a10", Branch: "main", State: queue.Running, Settings: settings}
@@ -58,7 +58,7 @@ func (e *engine) submitted(i int) {
 	}
 	entry.Number, entry.Head, entry.Base, entry.Open = int64(i+1), entry.BoundHead, "main", true
 	entry.MergeabilityFor = entry.Head
-	if e.w.Cell.Overlaps > 0 {
+	if e.w.lanes {
 		set := queue.TargetSet{All: x.All}
 		for _, t := range x.Targets {
 			set.Hashes = append(set.Hashes, uint64(t))
@@ -164,14 +164,15 @@ func (e *engine) room() int {
 			free--
 		}
 	}
+	const most = 500
 	size := int64(1)
 	if q.Batch {
-		size = q.BatchingMinSize
+		size = min(q.BatchingMinSize, most)
 		if q.Mode == queue.Parallel {
-			return 500
+			return most
 		}
 	}
-	return int(min((max(free, 0)+1)*size, 500))
+	return int(min((min(max(free, 0), most)+1)*size, most))
 }
 
 // fill brings free entries into the window, empty takes those beyond it out again.

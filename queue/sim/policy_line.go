@@ -8,7 +8,7 @@ import "slices"
 
 // ahead are the open changes of a list that i overlaps, which stands behind them.
 func (p *race) ahead(open []int, i int) []int {
-	if p.w.Cell.Overlaps == 0 {
+	if !p.w.lanes {
 		return open
 	}
 	var list []int
@@ -68,7 +68,7 @@ func (l *linePolicy) pass() (again bool) {
 		}
 		ahead := l.ahead(l.items[:at], i)
 		if len(ahead) > 0 && !l.guesses {
-			if l.w.Cell.Overlaps == 0 {
+			if !l.w.lanes {
 				break
 			}
 			continue
@@ -217,7 +217,7 @@ func (h *halving) clear(members []int, ahead []*unit) bool {
 // form makes a batch of the first change with nothing open ahead, and of those
 // behind that overlap it and have nothing else ahead.
 func (h *halving) form() *unit {
-	single := h.w.Cell.Overlaps == 0
+	single := !h.w.lanes
 	if single && len(h.units) > 0 {
 		return nil
 	}

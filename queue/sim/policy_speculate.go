@@ -40,7 +40,7 @@ func (s *speculation) settle() bool {
 	for at, i := range s.items {
 		ahead := s.ahead(s.items[:at], i)
 		if len(ahead) > 0 {
-			if s.w.Cell.Overlaps == 0 {
+			if !s.w.lanes {
 				return false
 			}
 			continue

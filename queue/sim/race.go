@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -117,9 +118,12 @@ func newRace(w *Workload, of func(*race) policy) *race {
 	return p
 }
 
-// run plays until every change has ended.
-func (p *race) run() error {
+// run plays until every change has ended, or ctx has.
+func (p *race) run(ctx context.Context) error {
 	for p.left > 0 && p.err == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if len(p.events) == 0 {
 			return fmt.Errorf("at %s nothing happens any more, and %d changes have not ended", p.now, p.left)
 		}
@@ -258,7 +262,7 @@ func (p *race) flakes(t *trial) bool {
 func (p *race) overlaps(a, b int) bool { return p.w.overlap(a, b) }
 
 func (w *Workload) overlap(a, b int) bool {
-	if w.Cell.Overlaps == 0 {
+	if !w.lanes {
 		return true
 	}
 	x, y := &w.Changes[a], &w.Changes[b]

@@ -84,7 +84,7 @@ func TestOracle(t *testing.T) {
 	if b.Merged != 2 || b.Minutes != 25 {
 		t.Errorf("O3: %d land at %v minutes each, want 2 at 25", b.Merged, b.Minutes)
 	}
-	w.Cell.Overlaps = 1 // now nobody overlaps anybody
+	w.lanes = true // now nobody overlaps anybody
 	if b := w.Bounds(16); !slices.Equal(b.FIFO, b.Free) {
 		t.Errorf("without overlaps O1 is %v, O2 %v", b.FIFO, b.Free)
 	}
@@ -97,11 +97,11 @@ func TestTheEngineIsACumulativeQueue(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
 		w := Generate(line(0.05), seed)
-		ours, err := Play(w, Engine("ours", Fixed(100)))
+		ours, err := Play(t.Context(), w, Engine("ours", Fixed(100)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := Play(w, Policy{Name: "cumulative", make: cumulative})
+		other, err := Play(t.Context(), w, Policy{Name: "cumulative", make: cumulative})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestNothingFails(t *testing.T) {
 		if p.Name == "single" || p.Name == "halving 8" || strings.Contains(p.Name, "batches") || p.Name == "speculate" {
 			continue // they wait, or build what nobody needs
 		}
-		r, err := Play(w, p)
+		r, err := Play(t.Context(), w, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestWhoBreaksARuleIsCaught(t *testing.T) {
 		"beside":    "was tested without",
 		"idle":      "nothing happens any more",
 	} {
-		_, err := Play(Generate(line(0), 1), Policy{Name: "cheat", make: func(r *race) policy { return &cheat{race: r, how: how} }})
+		_, err := Play(t.Context(), Generate(line(0), 1), Policy{Name: "cheat", make: func(r *race) policy { return &cheat{race: r, how: how} }})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want an error that says %q", how, err, says)
 		}

@@ -80,6 +80,8 @@ type Workload struct {
 	Cell    Cell
 	Seed    uint64
 	Changes []Change
+	// lanes: only what shares targets overlaps (parallel mode).
+	lanes bool
 }
 
 // branchAge is how far behind main a branch is when it is submitted: it may
@@ -90,7 +92,7 @@ const branchAge = time.Hour
 // Generate makes the workload of a cell and a seed: always the same one.
 func Generate(c Cell, seed uint64) *Workload {
 	r := rand.New(rand.NewPCG(seed, 0x51611a1b0c))
-	w := &Workload{Cell: c, Seed: seed, Changes: make([]Change, c.Warm+c.Changes)}
+	w := &Workload{Cell: c, Seed: seed, Changes: make([]Change, c.Warm+c.Changes), lanes: c.Overlaps > 0}
 	arrive := arrivals(c, r)
 	targets := anyTargets(c)
 	for i := range w.Changes {
@@ -219,12 +221,11 @@ func anyTargets(c Cell) func(*rand.Rand) []int {
 // relate finds who overlaps whom, and draws which of them break together.
 func (w *Workload) relate() {
 	r := rand.New(rand.NewPCG(w.Seed, 0xb4ea5))
-	single := w.Cell.Overlaps == 0
 	last := map[int][]int{}
 	var roots []int
 	for i := range w.Changes {
 		x := &w.Changes[i]
-		if !single {
+		if w.lanes {
 			x.before = w.earlier(i, last, roots)
 			for _, t := range x.Targets {
 				last[t] = append(last[t], i)
@@ -263,7 +264,7 @@ func (w *Workload) earlier(i int, last map[int][]int, roots []int) []int {
 func (w *Workload) near(i int) []int {
 	x := &w.Changes[i]
 	var list []int
-	if w.Cell.Overlaps > 0 {
+	if w.lanes {
 		for k := len(x.before) - 1; k >= 0 && x.At-w.Changes[x.before[k]].At < branchAge; k-- {
 			list = append(list, x.before[k])
 		}
