@@ -11,7 +11,7 @@ HISTORIES = TestPeopleAndFaults|TestResultsOfFailedChecks|Model|TestMainPasses|T
 CHAOS    ?= 10m
 CHAOS_SEED ?= 0
 
-.PHONY: demo test stories faults race lint fuzz-short soak chaos overload mutants flaky-figures bench build github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload mutants flaky-figures bench build github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -41,6 +41,10 @@ fuzz-short: ## each fuzz test for a few seconds
 	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" || exit 1; \
 	  done; \
 	done
+
+sim: ## the queue against other policies and an oracle in virtual time: every cell, and plots, into bin/sim
+	@mkdir -p bin
+	$(GO) run ./cmd/signalbox simulate --cells grid --changes 2000 --seeds 5 --markdown --plots bin/sim > bin/sim.md
 
 soak: ## random histories of the queue with every invariant held, for SOAK seconds
 	@$(GO) test -c -o bin/sim.test ./queue/sim && cd queue/sim && \

@@ -41,6 +41,8 @@ type commands struct {
 	Doctor doctorCommand `cmd:"" group:"server" help:"Look at the set-up of queues on their host, and say what is wrong and what to do. Fails when something is."`
 	Verify verifyCommand `cmd:"" group:"server" name:"verify-history" help:"Compare everything that landed with what was tested, from the database and the Git history. Fails when a landing is not proven."`
 
+	Simulate simulateCommand `cmd:"" group:"other" help:"Play a queue in virtual time, with your numbers or with what happened, and say which settings suit it."`
+
 	Completion completionCommand `cmd:"" group:"other" help:"Print what makes a shell complete the commands, flags and values of this program."`
 	Version    versionCommand    `cmd:"" group:"other" help:"Print the version."`
 
@@ -56,6 +58,9 @@ var groups = kong.Groups{
 	"server": "Where the server runs:",
 	"other":  "This program:",
 
+	"load":       "What the queue has to do:",
+	"recorded":   "What happened instead:",
+	"bench":      "The benchmark:",
 	"target":     "Which queue:",
 	"connection": "The server to call:",
 	"storage":    "Storage:",

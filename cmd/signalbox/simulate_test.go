@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// simulated runs the command and returns what it printed.
+func simulated(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err := run(t.Context(), append([]string{"simulate"}, args...), console{out: &out, err: &log})
+	return out.String(), err
+}
+
+// Somebody's own numbers give a table, an advice in the words of the API, and
+// drawings that are XML and name what they show.
+func TestSimulateYourNumbers(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "plots")
+	out, err := simulated(t, "--per-hour=120", "--workers=20", "--fails=2", "--changes=80", "--seeds=1", "--plots", folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The advice is batches of ", "batch=true batchingMinSize=", "concurrency=", "half through"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	plots, err := filepath.Glob(filepath.Join(folder, "*.svg"))
+	if err != nil || len(plots) != 2 {
+		t.Fatalf("drawn: %v, %v", plots, err)
+	}
+	for _, path := range plots {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte(">batches of ")) || bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
+			t.Errorf("%s does not show the best choices, or shows a place that is none", path)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+		}
+	}
+}
+
+// What was recorded is played as it was.
+func TestSimulateWhatWasRecorded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "history.csv")
+	lines := "ready,minutes,outcome\n"
+	for i := range 12 {
+		lines += "2026-01-31T12:0" + string(rune('0'+i%10)) + ":00Z,10,merged\n"
+	}
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := simulated(t, "--history", path, "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var advice struct {
+		Choices []struct {
+			Name    string
+			Figures struct{ Minutes50 struct{ Value float64 } }
+		}
+		Says string
+	}
+	if err := json.Unmarshal([]byte(out), &advice); err != nil || len(advice.Choices) < 10 || advice.Says == "" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, c := range advice.Choices {
+		if c.Name == "concurrency 20" && c.Figures.Minutes50.Value != 10 {
+			t.Errorf("with room for all, half are through after %v minutes, not 10", c.Figures.Minutes50.Value)
+		}
+	}
+}
+
+// All numbers that make no sense are named together.
+func TestSimulateRefusesNumbersThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	_, err := simulated(t, "--per-hour=0", "--workers=-1", "--fails=101", "--history=simulate.go", "--repo=acme/app")
+	for _, want := range []string{"--per-hour is 0", "--workers is -1", "--fails is 101", "not both"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := simulated(t, "--history=simulate.go"); err == nil || !strings.Contains(err.Error(), "CSV") {
+		t.Errorf("a file that is no history: %v", err)
+	}
+}
