@@ -9,38 +9,70 @@ import (
 	"signalbox/queue"
 )
 
-// namedAtOnce is how many pull requests a sentence names.
+// namedAtOnce is how many names a sentence has.
 const namedAtOnce = 4
 
 // summaryOf says in a few sentences what a queue is doing: who lands next and
 // what that waits for, who is behind, and who waits outside of the line.
 func summaryOf(s *queue.Snapshot, pending, notReady int, now time.Time) string {
-	var said []string
 	next, behind := heads(s)
-	switch {
-	case len(next) == 0 && len(s.Parts) == 0 && pending+notReady == 0:
+	if len(next) == 0 && len(s.Parts) == 0 && pending+notReady == 0 {
 		return "Nobody is in the queue. A comment /merge on a pull request begins it."
-	case len(next) == 0:
-		said = append(said, "Nothing is being tested.")
-	case len(next) == 1:
-		first := s.Entries[next[0].Members[0]]
-		said = append(said, fmt.Sprintf("%s next to land: %s", numbersOf(s, next), explain(s, first, now).WaitsFor))
-	default:
-		said = append(said, fmt.Sprintf("%s are next to land, whichever passes first.", numbersOf(s, next)))
 	}
+	said := []string{nextToLand(s, next, now)}
+	var others []string
 	if n := pulls(behind); n > 0 {
-		said = append(said, fmt.Sprintf("%s behind %s being tested as if what is ahead had landed.", plural(n, "pull request"), isAre(n)))
-	}
-	if n := len(s.Queue.Bisections); n > 0 {
-		said = append(said, "A batch failed, and who broke it is being found out beside the line.")
+		others = append(others, fmt.Sprintf("%d more %s tested behind %s", n, isAre(n), map[bool]string{true: "it", false: "them"}[pulls(next) == 1]))
 	}
 	if pending > 0 {
-		said = append(said, fmt.Sprintf("%s for a turn.", waiting(pending)))
+		others = append(others, waiting(pending)+" for a turn")
 	}
 	if notReady > 0 {
-		said = append(said, fmt.Sprintf("%d %s not ready.", notReady, isAre(notReady)))
+		others = append(others, fmt.Sprintf("%d %s not ready", notReady, isAre(notReady)))
+	}
+	if len(others) > 0 {
+		said = append(said, strings.Join(others, ", ")+".")
+	}
+	if len(s.Queue.Bisections) > 0 {
+		said = append(said, "A batch failed, and who broke it is being found out.")
 	}
 	return strings.Join(said, " ")
+}
+
+// nextToLand says who lands next, and what that waits for.
+func nextToLand(s *queue.Snapshot, next []*queue.Group, now time.Time) string {
+	switch len(next) {
+	case 0:
+		return "Nothing is being tested in the line."
+	case 1:
+		names, one := numbersOf(s, next)
+		if checks := missing(s.Runs[next[0].Run]); len(checks) > 0 {
+			return fmt.Sprintf("%s %s next, as soon as %s %s passed.", names, verb(one, "lands", "land"), allOf(checks), verb(len(checks) == 1, "has", "have"))
+		}
+		return fmt.Sprintf("Next to land: %s. %s", names, explain(s, s.Entries[next[0].Members[0]], now).WaitsFor)
+	default:
+		names, _ := numbersOf(s, next)
+		return names + " land next, whichever passes first."
+	}
+}
+
+// missing are the required checks that a run under test still waits for; none
+// if one of them has failed, as there is more to say then.
+func missing(r *queue.Run) []string {
+	if r == nil || r.State != queue.RunTesting {
+		return nil
+	}
+	var names []string
+	for _, want := range r.Required {
+		report, found := r.Report(want)
+		switch {
+		case !found || report.Outcome() == queue.VerdictWaiting:
+			names = append(names, want.Name)
+		case report.Outcome() != queue.VerdictPassed:
+			return nil
+		}
+	}
+	return names
 }
 
 // heads are the groups of the line with nothing ahead of them, and the others.
@@ -68,41 +100,37 @@ func pulls(groups []*queue.Group) int {
 	return n
 }
 
-// numbersOf names the pull requests of groups, with the verb that follows where
-// there is one group.
-func numbersOf(s *queue.Snapshot, groups []*queue.Group) string {
-	var names []string
+// numbersOf names the pull requests of groups; one says that there is only one.
+func numbersOf(s *queue.Snapshot, groups []*queue.Group) (names string, one bool) {
+	var all []string
 	for _, g := range groups {
 		for _, id := range g.Members {
 			if e := s.Entries[id]; e != nil {
-				names = append(names, fmt.Sprintf("#%d", e.Number))
+				all = append(all, fmt.Sprintf("#%d", e.Number))
 			}
 		}
 	}
-	all := len(names)
-	if more := all - namedAtOnce; more > 1 {
+	return allOf(all), len(all) == 1
+}
+
+// allOf lists names, and only counts what would be too many.
+func allOf(names []string) string {
+	if more := len(names) - namedAtOnce; more > 1 {
 		names = append(slices.Clip(names[:namedAtOnce]), fmt.Sprintf("%d more", more))
 	}
-	text := names[0]
 	if n := len(names); n > 1 {
-		text = strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	if len(groups) == 1 {
-		return text + " " + isAre(all)
-	}
-	return text
+	return names[0]
 }
 
-func waiting(n int) string {
-	if n == 1 {
-		return "1 waits"
+func verb(one bool, singular, plural string) string {
+	if one {
+		return singular
 	}
-	return fmt.Sprintf("%d wait", n)
+	return plural
 }
 
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
+func waiting(n int) string { return fmt.Sprintf("%d %s", n, verb(n == 1, "waits", "wait")) }
+
+func isAre(n int) string { return verb(n == 1, "is", "are") }

@@ -14,7 +14,7 @@ func TestAQueueSaysWhatItDoes(t *testing.T) {
 		change func(w *world)
 		want   string
 	}{
-		{"at work", func(*world) {}, "#11 is next to land: It passed and lands next. 2 pull requests behind are being tested as if what is ahead had landed. 1 waits for a turn. 1 is not ready."},
+		{"at work", func(*world) {}, "Next to land: #11. It passed and lands next. 2 more are tested behind it, 1 waits for a turn, 1 is not ready."},
 		{"nobody", func(w *world) { w.s.Line, w.s.Entries = nil, map[queue.EntryID]*queue.Entry{} }, "Nobody is in the queue. A comment /merge on a pull request begins it."},
 		{"nothing in line", func(w *world) {
 			w.s.Line = nil
@@ -23,9 +23,9 @@ func TestAQueueSaysWhatItDoes(t *testing.T) {
 					delete(w.s.Entries, n)
 				}
 			}
-		}, "Nothing is being tested. 1 waits for a turn. 1 is not ready."},
+		}, "Nothing is being tested in the line. 1 waits for a turn, 1 is not ready."},
 		{"a batch alone", func(w *world) { w.s.Line = w.s.Line[1:]; w.s.Runs["run-two"].Chain = w.s.Runs["run-two"].Chain[1:] },
-			"#12 and #13 are next to land: Required checks still running or missing on ddddddd: lint. 1 waits for a turn. 1 is not ready."},
+			"#12 and #13 land next, as soon as lint has passed. 1 waits for a turn, 1 is not ready."},
 		{"a batch of many", func(w *world) {
 			for n := range int64(4) {
 				e := w.add(30+n, "More", queue.Testing, queue.TestRunStarted, 1)
@@ -33,20 +33,26 @@ func TestAQueueSaysWhatItDoes(t *testing.T) {
 				w.s.Groups[1].Members = append(w.s.Groups[1].Members, e.ID)
 			}
 			w.s.Line = w.s.Line[:1]
-		}, "#11, #30, #31, #32 and #33 are next to land: It passed and lands next. 1 waits for a turn. 1 is not ready."},
+		}, "Next to land: #11, #30, #31, #32 and #33. It passed and lands next. 1 waits for a turn, 1 is not ready."},
+		{"a failed check", func(w *world) {
+			w.s.Line = w.s.Line[1:]
+			r := w.s.Runs["run-two"]
+			r.Chain = r.Chain[1:]
+			w.report(r, "lint", "completed", "failure")
+		}, "Next to land: #12 and #13. Required checks still running or missing on ddddddd: lint. 1 waits for a turn, 1 is not ready."},
 		{"a search", func(w *world) {
 			w.s.Queue.Bisections = make([]queue.Bisection, 1)
 			w.s.Line = nil
 			w.s.Parts = []queue.GroupID{1}
 		},
-			"Nothing is being tested. A batch failed, and who broke it is being found out beside the line. 1 waits for a turn. 1 is not ready."},
+			"Nothing is being tested in the line. 1 waits for a turn, 1 is not ready. A batch failed, and who broke it is being found out."},
 		{"lanes", func(w *world) {
 			w.s.Queue.Mode, w.s.Targets = queue.Parallel, map[queue.TargetsID]queue.TargetSet{1: queue.NewTargetSet([]string{"a"}), 2: queue.NewTargetSet([]string{"b"})}
 			for n, targets := range map[int64]queue.TargetsID{11: 1, 12: 2, 13: 2} {
 				w.s.ByPR(n).BoundTargets = targets
 			}
 			w.s.Runs["run-two"].Chain = w.s.Runs["run-two"].Chain[1:]
-		}, "#11, #12 and #13 are next to land, whichever passes first. 1 waits for a turn. 1 is not ready."},
+		}, "#11, #12 and #13 land next, whichever passes first. 1 waits for a turn, 1 is not ready."},
 	} {
 		w := newWorld()
 		tt.change(w)
