@@ -64,6 +64,8 @@ const (
 	SubscriberDeleted  Deed = "subscriber_deleted"
 	SubscriberRotated  Deed = "subscriber_secret_rotated"
 	SubscriberDisabled Deed = "subscriber_disabled" // by the service itself, after days of failure
+	// QuarantineSwitched: automatic quarantine of a repository went on or off.
+	QuarantineSwitched Deed = "quarantine_switched"
 )
 
 // Audit is one line of the audit log: who changed what of an organisation's
@@ -73,7 +75,7 @@ type Audit struct {
 	At      time.Time
 	By      Author
 	Deed    Deed
-	Subject string // a queue as host/owner/name:branch, or the name of a token
+	Subject string // a queue as host/owner/name:branch, a repository, or the name of a token
 	Changes []Changed
 }
 

@@ -8,17 +8,43 @@ import (
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
 
+	"signalbox/account"
 	"signalbox/flaky"
 	"signalbox/queue"
 )
 
-// SetAutomatic switches automatic quarantine of a repository on or off. What
-// follows for its tests follows at once, and is the actor's doing.
+// SetAutomatic switches automatic quarantine of a repository on or off, and
+// writes it into the organisation's audit log in the name of
+// account.AuthorOf(ctx). What follows for its tests follows at once, and is the
+// actor's doing.
 func (db *DB) SetAutomatic(ctx context.Context, repo queue.RepoID, on bool, actor string, now time.Time) error {
-	if _, err := db.sql.ExecContext(ctx, `
-		INSERT INTO test_settings (repository_id, automatic) VALUES ($1, $2)
-		ON CONFLICT (repository_id) DO UPDATE SET automatic = excluded.automatic`, int64(repo), on); err != nil {
-		return fail("switch automatic quarantine", missingIs(err, queue.ErrNotFound))
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		if err := lockTests(ctx, tx, int64(repo)); err != nil {
+			return err
+		}
+		rules, err := rulesOf(ctx, tx, int64(repo))
+		if err != nil {
+			return err
+		}
+		var row repoRow
+		if err := tx.GetContext(ctx, &row, selectRepository+` WHERE r.id = $1`, int64(repo)); err != nil {
+			return err
+		}
+		if rules.Automatic == on {
+			return nil
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO test_settings (repository_id, automatic) VALUES ($1, $2)
+			ON CONFLICT (repository_id) DO UPDATE SET automatic = excluded.automatic`, int64(repo), on); err != nil {
+			return err
+		}
+		return audit(ctx, tx, row.OrgID, 0, account.Audit{
+			At: now, By: account.AuthorOf(ctx), Deed: account.QuarantineSwitched, Subject: row.repo(row.ID).String(),
+			Changes: []account.Changed{{Name: "automatic", From: onOff(!on), To: onOff(on)}},
+		})
+	})
+	if err != nil {
+		return fail("switch automatic quarantine", err)
 	}
 	return fail("judge tests after automatic quarantine was switched", db.tend(ctx, int64(repo), clean(actor), now))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"signalbox/account"
 	"signalbox/db"
 	"signalbox/flaky"
 	testreport "signalbox/flaky/report"
@@ -383,7 +384,16 @@ func TestTestsHaveOwners(t *testing.T) {
 	if got := owned(); got != "a:@acme/new, b:@acme/new, c:@acme/new" {
 		t.Errorf("after a change: %s", got)
 	}
-	w.must(w.SetAutomatic(t.Context(), w.repo.ID, true, "ann", epoch))
+	ann := account.As(t.Context(), account.Author{Login: "ann", UserID: 3})
+	for range 2 { // the second time changes nothing
+		w.must(w.SetAutomatic(ann, w.repo.ID, true, "ann", epoch))
+	}
+	if got := w.column(`SELECT login || ' ' || deed || ' ' || subject || ' ' || changes FROM audit WHERE deed LIKE 'quar%'`); got != `ann quarantine_switched github.com/acme/app [{"to": "on", "from": "off", "name": "automatic"}]` {
+		t.Errorf("the audit log says %s", got)
+	}
+	if err := w.SetAutomatic(ann, w.repo.ID+1, true, "ann", epoch); !errors.Is(err, queue.ErrNotFound) {
+		t.Errorf("of another repository: %v", err)
+	}
 	if got := w.column(`SELECT automatic || ' ' || codeowners FROM test_settings`); got != "true *.go @acme/new\n" {
 		t.Errorf("settings: %q", got)
 	}

@@ -106,7 +106,7 @@ func (h *History) Judge(now time.Time, tally Tally) Judgement {
 func (j Judgement) Reason() string {
 	switch j.Code {
 	case EvidenceFound:
-		return fmt.Sprintf("It failed without being broken: score %.1f of %d, from %d half days of the last 14 days.", j.Score, FlakyScore, j.Epochs)
+		return fmt.Sprintf("It failed without being broken: its score is %.1f from %d half days of the last 14 days, and %d makes a test flaky.", j.Score, j.Epochs, FlakyScore)
 	case StillFlaky:
 		return fmt.Sprintf("It passed %d times since it last failed at random; %d passes and three days make the old rate unlikely.", j.passes, j.needed)
 	case Recovered:

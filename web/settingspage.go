@@ -61,6 +61,7 @@ type auditRow struct {
 var deedNames = map[account.Deed]string{
 	account.QueueCreated: "made the queue", account.QueueChanged: "changed the queue", account.QueueDeleted: "deleted the queue",
 	account.TokenCreated: "made the API token", account.TokenRevoked: "revoked the API token",
+	account.QuarantineSwitched: "switched automatic quarantine of",
 }
 
 func viewSettings(q *queue.Queue, history []account.Audit, now time.Time) settingsView {

@@ -40,7 +40,7 @@ func newTests() tests {
 	five := 5
 	return tests{automatic: true, cases: []flaky.TestCase{
 		{Test: evil, Number: 1, ID: testNumber(1), Codeowners: []string{"@acme/shop", hostile}, Status: flaky.Flaky, StatusAt: ago(2), StatusCode: flaky.EvidenceFound,
-			StatusReason: "It failed without being broken: score 8.0 of 5, from 3 half days of the last 14 days.", Score: 8, QuarantinedAt: ago(1), Ticket: "javascript:alert(1)"},
+			StatusReason: "It failed without being broken: its score is 8.0 from 3 half days of the last 14 days, and 5 makes a test flaky.", Score: 8, QuarantinedAt: ago(1), Ticket: "javascript:alert(1)"},
 		{Test: who("pays twice"), Number: 2, ID: testNumber(2), Status: flaky.Healthy, StatusAt: ago(3), QuarantinedAt: ago(3),
 			Override: flaky.Override{Setting: flaky.Always, Owner: "@ann " + hostile, Reason: hostile, Expires: noon.AddDate(0, 0, 9), Actor: "@ann"}},
 		{Test: who("finds the cart"), Number: 3, ID: testNumber(3), Codeowners: []string{"@ann"}, Status: flaky.Broken, StatusAt: ago(4), StatusCode: flaky.AlwaysFails, StatusReason: "The last 3 runs all failed."},

@@ -24,8 +24,8 @@ type demoCommand struct {
 
 	Authors     int           `default:"5" help:"How many authors there are (1 to 12)."`
 	Pace        time.Duration `default:"6s" help:"How often somebody opens a pull request."`
-	CIMin       time.Duration `name:"ci-min" default:"4s" help:"How long the fastest run of CI takes."`
-	CIMax       time.Duration `name:"ci-max" default:"12s" help:"How long the slowest run of CI takes."`
+	CIMin       time.Duration `name:"ci-min" default:"8s" help:"How long the fastest run of CI takes."`
+	CIMax       time.Duration `name:"ci-max" default:"24s" help:"How long the slowest run of CI takes."`
 	FailureRate float64       `default:"0.15" help:"Share of pull requests that break something (0 to 1)."`
 	FlakeRate   float64       `default:"0.02" help:"Share of CI runs that fail for no reason (0 to 1)."`
 	Seed        int64         `default:"1" help:"The same seed, the same pull requests."`
