@@ -11,7 +11,11 @@ HISTORIES = TestPeopleAndFaults|TestResultsOfFailedChecks|Model|TestMainPasses|T
 CHAOS    ?= 10m
 CHAOS_SEED ?= 0
 
-.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload mutants flaky-figures bench build github-spec github-spec-check
+# Releases are built with a Go whose standard library has no known findings.
+RELEASE_GO ?= go1.27.3
+HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
+
+.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload mutants flaky-figures bench build release release-check deploy-check github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -83,3 +87,15 @@ bench: ## benchmarks of the core, of storage and of the whole service; docs/benc
 
 build: ## bin/signalbox
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(LDFLAGS)' -o bin/signalbox ./cmd/signalbox
+
+release: ## dist/: archives for linux and darwin on amd64 and arm64, and their checksums
+	rm -rf dist
+	GOTOOLCHAIN=$(RELEASE_GO) deploy/release.sh dist '$(VERSION)'
+
+release-check: ## build for one platform twice, from two directories with nothing in common, and compare
+	GOTOOLCHAIN=$(RELEASE_GO) deploy/release-check.sh linux/amd64
+
+deploy-check: ## what is in deploy/: the chart rendered, the Dockerfile's steps followed, a release built twice
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" $(GO) install $(HELM) && \
+	$(GO) test ./cmd/signalbox -run 'TestTheChartRenders|TestTheStepsOfTheDockerfile' -helm "$$dir/helm" -image && \
+	CACHE=shared deploy/release-check.sh linux/amd64

@@ -38,12 +38,15 @@ var ours = map[string][]string{
 	"rest":                   {"queue", "flaky", "account"},
 	"flaky":                  {},
 	"flaky/report":           {"flaky"},
+	"targets":                {}, // the command line's reading of repositories and build tools: it knows no server
 	"web":                    {"queue", "flaky", "account"},
 	"web/browsertest":        {},
 	"db":                     {"queue", "flaky", "account", "migrations"},
 	"db/pgserver":            {},
 	"db/dbtest":              {"db", "db/pgserver", "migrations"},
 	"migrations":             {},
+	"docs":                   {}, // the documents, for the pages to show
+	"docs/docstest":          {}, // tests alone use it
 	"":                       {}, // this folder: the App's manifest
 }
 
@@ -60,6 +63,7 @@ var others = map[string][]string{
 	"github.com/slack-go/":                {"notify"},
 	"github.com/standard-webhooks/":       {"notify"},
 	"github.com/chromedp/":                {"web/browsertest"},
+	"github.com/yuin/goldmark":            {"web"},
 	"github.com/alecthomas/kong":          {"cmd/signalbox"},
 	"github.com/fergusstrange/":           {"db/pgserver"},
 	"github.com/prometheus/client_golang": {"rest", "cmd/signalbox"},

@@ -53,6 +53,8 @@ func (j *jobs) opts(kind string) *river.InsertOpts {
 		opts.Priority = 3
 	case flaky.ReadUpload{}.Kind():
 		opts.Queue, opts.MaxAttempts = TestJobs, uploadAttempts
+	case flaky.KeepTests{}.Kind():
+		opts.Queue, opts.Priority, opts.UniqueOpts = TestJobs, 3, river.UniqueOpts{ByArgs: true}
 	}
 	return opts
 }
@@ -97,6 +99,19 @@ func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) 
 	}
 	if _, err := j.client.InsertManyFastTx(ctx, tx.Tx, params); err != nil {
 		return fmt.Errorf("insert jobs: %w", err)
+	}
+	return nil
+}
+
+// insertOnce adds a job for an action to the transaction, unless there is or was
+// one with the same arguments.
+func (j *jobs) insertOnce(ctx context.Context, tx *sqlx.Tx, a queue.Action) error {
+	text, err := encode(a)
+	if err != nil {
+		return fmt.Errorf("insert job %s: %w", a.Kind(), err)
+	}
+	if _, err := j.client.InsertTx(ctx, tx.Tx, jobArgs{a.Kind(), json.RawMessage(text)}, j.opts(a.Kind())); err != nil {
+		return fmt.Errorf("insert job %s: %w", a.Kind(), err)
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ const giveUpDeliveries = 26 * time.Hour
 // asked for again.
 const keepDeliveries = 30 * 24 * time.Hour
 
-// Maintain removes what has been kept for long enough, makes the timeline's
-// partitions of this month and the next two and those of test results of the
-// next days, and lets tests recover with time. It is to be called at
-// start and then every hour or so, by any number of programs.
+// Maintain removes what has been kept for long enough, and makes the timeline's
+// partitions of this month and the next two. It is to be called at start and then
+// every hour or so, by any number of programs. What is known of tests is kept by
+// a job: see KeepTestsSoon.
 func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 	now = now.UTC()
 	for _, step := range []struct {
@@ -54,9 +54,6 @@ func (db *DB) Maintain(ctx context.Context, now time.Time) error {
 		if _, err := db.sql.ExecContext(ctx, step.statement, step.args...); err != nil {
 			return fail(step.doing, err)
 		}
-	}
-	if err := db.maintainTests(ctx, now); err != nil {
-		return err
 	}
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	for ahead := range 3 {

@@ -103,14 +103,26 @@ func (db *DB) Excused(ctx context.Context, repo queue.RepoID, asked []flaky.Aske
 	var rows []caseRow
 	examples := map[int64][]flaky.Example{}
 	var rules flaky.Rules
+	var old []struct {
+		CaseID int64     `json:"case_id"`
+		TestID uuid.UUID `json:"test_id"`
+	}
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
-		rows = nil
+		rows, old = nil, nil
 		if rules, err = rulesOf(ctx, tx, int64(repo)); err != nil {
 			return err
 		}
-		if err := tx.SelectContext(ctx, &rows, `
-			SELECT `+judgedColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = ANY($2::uuid[]) AND quarantined_at IS NOT NULL`,
+		if err := tx.SelectContext(ctx, &old, `SELECT case_id, test_id FROM test_aliases WHERE repository_id = $1 AND test_id = ANY($2::uuid[])`,
 			int64(repo), pq.Array(ids)); err != nil {
+			return err
+		}
+		numbers := make([]int64, len(old))
+		for i, o := range old {
+			numbers[i] = o.CaseID
+		}
+		if err := tx.SelectContext(ctx, &rows, `
+			SELECT `+judgedColumns+` FROM test_cases WHERE repository_id = $1 AND (test_id = ANY($2::uuid[]) OR id = ANY($3)) AND quarantined_at IS NOT NULL`,
+			int64(repo), pq.Array(ids), pq.Array(numbers)); err != nil {
 			return err
 		}
 		examples, err = examplesOf(ctx, tx, rows, now)
@@ -122,6 +134,11 @@ func (db *DB) Excused(ctx context.Context, repo queue.RepoID, asked []flaky.Aske
 	byID := map[uuid.UUID]*caseRow{}
 	for i := range rows {
 		byID[rows[i].TestID] = &rows[i]
+		for _, o := range old {
+			if o.CaseID == rows[i].ID {
+				byID[o.TestID] = &rows[i]
+			}
+		}
 	}
 	excused = make([]bool, len(asked))
 	for i := range asked {

@@ -99,7 +99,7 @@ func TestBundles(t *testing.T) {
 	if got := w.column(`SELECT count(*)::text FROM test_failures`); got != "2" {
 		t.Errorf("%s failures, want 2", got)
 	}
-	w.must(w.Maintain(t.Context(), epoch.AddDate(0, 0, 3)))
+	w.must(w.KeepTests(t.Context(), epoch.AddDate(0, 0, 3)))
 	if got := w.column(`SELECT count(*)::text FROM test_bundles`); got != "0" {
 		t.Errorf("%s addresses are kept", got)
 	}

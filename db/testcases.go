@@ -24,6 +24,8 @@ type caseRow struct {
 	Variant       string                   `json:"variant"`
 	FirstSeen     stamp                    `json:"first_seen"`
 	SeenOn        stamp                    `json:"seen_on"`
+	StableSince   stamp                    `json:"stable_since"`
+	StableOn      stamp                    `json:"stable_on"`
 	Status        string                   `json:"status"`
 	StatusAt      stamp                    `json:"status_at"`
 	StatusCode    string                   `json:"status_code"`
@@ -61,8 +63,8 @@ func (e *testEntry) makeCases(fresh []caseRow) error {
 			return err
 		}
 		if _, err := e.tx.ExecContext(e.ctx, `
-			INSERT INTO test_cases (repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at)
-			SELECT repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at
+			INSERT INTO test_cases (repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at, stable_since, stable_on)
+			SELECT repository_id, test_id, name, parent, file, classname, variant, first_seen, seen_on, status_at, stable_since, stable_on
 			FROM json_populate_recordset(NULL::test_cases, $1) ON CONFLICT (repository_id, test_id) DO NOTHING`, text); err != nil {
 			return fmt.Errorf("make tests: %w", err)
 		}
@@ -199,17 +201,24 @@ func (e *testEntry) histories(same []flaky.Arrival) error {
 	return nil
 }
 
+// evidenceRow is a piece of evidence.
+type evidenceRow struct {
+	CaseID      int64  `json:"case_id"`
+	Kind        string `json:"kind"`
+	At          stamp  `json:"at"`
+	Failed      int64  `json:"failed_upload"`
+	Passed      int64  `json:"passed_upload"`
+	PR          int    `json:"pr"`
+	Fingerprint int64  `json:"fingerprint"`
+	FoundAt     stamp  `json:"found_at"`
+}
+
+func (r *evidenceRow) evidence(test uuid.UUID) flaky.Evidence {
+	return flaky.Evidence{Test: test, Kind: flaky.EvidenceKind(r.Kind), At: r.At.time(), FailedRun: r.Failed, PassedRun: r.Passed,
+		PullRequest: r.PR, Fingerprint: flaky.Fingerprint(r.Fingerprint)}
+}
+
 func (e *testEntry) keepEvidence(found []flaky.Evidence) error {
-	type evidenceRow struct {
-		CaseID      int64  `json:"case_id"`
-		Kind        string `json:"kind"`
-		At          stamp  `json:"at"`
-		Failed      int64  `json:"failed_upload"`
-		Passed      int64  `json:"passed_upload"`
-		PR          int    `json:"pr"`
-		Fingerprint int64  `json:"fingerprint"`
-		FoundAt     stamp  `json:"found_at"`
-	}
 	var rows []evidenceRow
 	for _, f := range found {
 		row := e.rows[f.Test]

@@ -31,8 +31,7 @@ type testEntry struct {
 	tested []int64 // pull requests that a failure counts for
 
 	numbers  map[uuid.UUID]int64 // of the tests of this upload
-	ids      map[int64]uuid.UUID
-	fresh    []int64 // of tests that nobody has seen before
+	fresh    []int64             // of tests that nobody has seen before
 	outcomes outcomes
 	failed   []flaky.Seen
 	excusals map[uuid.UUID]excusal  // of what failed
@@ -56,7 +55,7 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 		if err := tx.GetContext(ctx, &waits, `SELECT entered_at IS NULL FROM test_uploads WHERE id = $1 FOR UPDATE`, u.ID); err != nil || !waits {
 			return err
 		}
-		e := &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, ids: map[int64]uuid.UUID{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
+		e := &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
 		err := e.all()
 		told = e.told
 		return err
@@ -86,7 +85,7 @@ func (e *testEntry) all() (err error) {
 	if e.run.At = e.read.At; e.run.At.IsZero() || e.run.At.After(e.upload.Received) {
 		e.run.At = e.upload.Received
 	}
-	for _, step := range []func() error{e.tests, e.owners, e.count, e.judge, e.failures, e.tellQueues, e.finish} {
+	for _, step := range []func() error{e.aliases, e.tests, e.owners, e.count, e.judge, e.failures, e.tellQueues, e.finish} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -130,7 +129,11 @@ func (e *testEntry) tests() error {
 			continue
 		}
 		e.numbers[t.ID], isFresh[t.ID] = 0, true
-		fresh, freshIDs = append(fresh, newCase(e.upload, t, e.run.At)), append(freshIDs, t.ID)
+		row := newCase(e.upload, t, e.run.At)
+		if e.onStable() {
+			row.StableSince, row.StableOn = row.SeenOn, row.SeenOn
+		}
+		fresh, freshIDs = append(fresh, row), append(freshIDs, t.ID)
 	}
 	if dropped > 0 {
 		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "TOO_MANY_NEW_TESTS", Count: dropped,
@@ -158,12 +161,21 @@ func (e *testEntry) tests() error {
 	}
 	e.run.Tests, e.run.Failed = len(e.outcomes), len(e.failed)
 	_, err := e.tx.ExecContext(e.ctx, `
-		UPDATE test_cases SET seen_on = $2 WHERE repository_id = $1 AND seen_on < $2 AND id = ANY($3)`,
-		e.upload.Repository, day(e.run.At), pq.Array(keys(e.outcomes)))
+		UPDATE test_cases SET seen_on = greatest(seen_on, $2::date),
+			stable_since = CASE WHEN $4 THEN coalesce(stable_since, $2) ELSE stable_since END,
+			stable_on = CASE WHEN $4 THEN greatest(stable_on, $2) ELSE stable_on END
+		WHERE repository_id = $1 AND (seen_on < $2 OR $4 AND (stable_on IS NULL OR stable_on < $2)) AND id = ANY($3)`,
+		e.upload.Repository, day(e.run.At), pq.Array(keys(e.outcomes)), e.onStable())
 	if err != nil {
 		return fmt.Errorf("note that tests ran: %w", err)
 	}
 	return nil
+}
+
+// onStable reports whether the names in the upload are all that ran in it on a
+// stable branch.
+func (e *testEntry) onStable() bool {
+	return e.run.Kind == flaky.Stable && e.run.Trusted && !e.run.Infrastructure && e.read.Complete()
 }
 
 // look finds the numbers of tests by their ids.
@@ -180,7 +192,7 @@ func (e *testEntry) look(ids []uuid.UUID) error {
 		return fmt.Errorf("find tests: %w", err)
 	}
 	for _, f := range found {
-		e.numbers[f.TestID], e.ids[f.ID] = f.ID, f.TestID
+		e.numbers[f.TestID] = f.ID
 	}
 	return nil
 }

@@ -24,9 +24,37 @@ const (
 	keepChanges  = 730
 )
 
-// maintainTests drops what was kept of tests for long enough, makes the
-// partitions of the next days, and judges tests that time may have changed.
-func (db *DB) maintainTests(ctx context.Context, now time.Time) error {
+// KeepTestsSoon asks for what is to be done about tests in this hour. It is asked
+// for once, however many programs ask.
+func (db *DB) KeepTestsSoon(ctx context.Context, now time.Time) error {
+	return fail("ask for the chores of tests", db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		return db.jobs.insertOnce(ctx, tx, flaky.KeepTests{Hour: now.UTC().Truncate(time.Hour)})
+	}))
+}
+
+// KeepTests drops what was kept of tests for long enough, makes the partitions of
+// the next days, judges tests that time may have changed, and finds those that
+// were renamed. Doing it again does no harm; while another program does it,
+// nothing is done.
+func (db *DB) KeepTests(ctx context.Context, now time.Time) (err error) {
+	conn, err := db.sql.Connx(ctx)
+	if err != nil {
+		return fail("keep tests", err)
+	}
+	defer conn.Close()
+	var alone bool
+	if err := conn.GetContext(ctx, &alone, `SELECT pg_try_advisory_lock(hashtextextended('chores of tests', 0))`); err != nil || !alone {
+		return fail("see whether somebody keeps tests", err)
+	}
+	defer func() {
+		if _, problem := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtextextended('chores of tests', 0))`); err == nil {
+			err = fail("let others keep tests", problem)
+		}
+	}()
+	return db.keepTests(ctx, now.UTC())
+}
+
+func (db *DB) keepTests(ctx context.Context, now time.Time) error {
 	ago := func(days int) string { return day(now.AddDate(0, 0, -days)) }
 	for _, step := range []struct {
 		doing, statement string
@@ -60,7 +88,7 @@ func (db *DB) maintainTests(ctx context.Context, now time.Time) error {
 			return fail(fmt.Sprintf("judge the unhealthy tests of repository %d", r), err)
 		}
 	}
-	return nil
+	return db.renames(ctx, now)
 }
 
 // tend judges the unhealthy tests of a repository and those that a person

@@ -103,7 +103,9 @@ func matched(ctx context.Context, tx *sqlx.Tx, repository int64, wanted []flaky.
 		SELECT DISTINCT ON (n) n, id FROM (
 			SELECT w.n, t.id, 1 AS rank FROM w JOIN test_cases t ON t.repository_id = $1 AND t.test_id = w.test_id
 			UNION ALL
-			SELECT w.n, t.id, 2 FROM w JOIN test_cases t ON t.repository_id = $1 AND t.name = w.name AND t.file = w.file
+			SELECT w.n, a.case_id, 2 FROM w JOIN test_aliases a ON a.repository_id = $1 AND a.test_id = w.test_id
+			UNION ALL
+			SELECT w.n, t.id, 3 FROM w JOIN test_cases t ON t.repository_id = $1 AND t.name = w.name AND t.file = w.file
 				AND t.classname = w.classname AND t.parent = w.parent AND t.variant = w.variant) found
 		ORDER BY n, rank, id`,
 		repository, pq.Array(ids), pq.Array(names[0]), pq.Array(names[1]), pq.Array(names[2]), pq.Array(names[3]), pq.Array(names[4])); err != nil {

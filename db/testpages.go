@@ -117,7 +117,7 @@ func (db *DB) TestDays(ctx context.Context, repo queue.RepoID, numbers []int64, 
 
 // caseNumber is the number of a test.
 func caseNumber(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, id uuid.UUID) (number int64, err error) {
-	err = tx.GetContext(ctx, &number, `SELECT id FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id)
+	err = tx.GetContext(ctx, &number, `SELECT id FROM test_cases WHERE id = `+namedCase, int64(repo), id)
 	return number, err
 }
 
@@ -129,7 +129,7 @@ func (db *DB) FailureKinds(ctx context.Context, repo queue.RepoID, id uuid.UUID,
 			ID      int64                    `json:"id"`
 			History document[*flaky.History] `json:"history"`
 		}
-		if err := tx.GetContext(ctx, &row, `SELECT id, history FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
+		if err := tx.GetContext(ctx, &row, `SELECT id, history FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
 			return err
 		}
 		if kinds, err = commonFailures(ctx, tx, row.ID, now, take); err != nil {

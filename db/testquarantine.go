@@ -62,7 +62,7 @@ func (db *DB) SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID
 			return err
 		}
 		var row caseRow
-		if err := tx.GetContext(ctx, &row, `SELECT `+judgedColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
+		if err := tx.GetContext(ctx, &row, `SELECT `+judgedColumns+` FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
 			return err
 		}
 		var change changeRow
@@ -78,7 +78,7 @@ func (db *DB) SetQuarantine(ctx context.Context, repo queue.RepoID, id uuid.UUID
 func (db *DB) LinkTicket(ctx context.Context, repo queue.RepoID, id uuid.UUID, ticket, link string) error {
 	var found []int64
 	err := db.sql.SelectContext(ctx, &found, `
-		UPDATE test_cases SET ticket = $3, ticket_link = $4 WHERE repository_id = $1 AND test_id = $2 RETURNING id`, int64(repo), id, clean(ticket), clean(link))
+		UPDATE test_cases SET ticket = $3, ticket_link = $4 WHERE id = `+namedCase+` RETURNING id`, int64(repo), id, clean(ticket), clean(link))
 	if err == nil && len(found) == 0 {
 		err = queue.ErrNotFound
 	}
@@ -95,7 +95,7 @@ func (db *DB) TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) 
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		proofs, changes = nil, nil
 		var number int64
-		if err := tx.GetContext(ctx, &number, `SELECT id FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
+		if err := tx.GetContext(ctx, &number, `SELECT id FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
 			return err
 		}
 		var rows []struct {

@@ -181,7 +181,7 @@ func (db *DB) TestDetails(ctx context.Context, repo queue.RepoID, id uuid.UUID, 
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		d = flaky.TestDetails{}
 		var row shownRow
-		if err := tx.GetContext(ctx, &row, `SELECT `+shownColumns+` FROM test_cases WHERE repository_id = $1 AND test_id = $2`, int64(repo), id); err != nil {
+		if err := tx.GetContext(ctx, &row, `SELECT `+shownColumns+` FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
 			return err
 		}
 		d.TestCase = row.test()

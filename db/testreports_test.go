@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type report struct {
 	commit string
 	sent   flaky.Sent
 	names  string // tests: "a b- c~ d?": passed, failed, failed and then passed, skipped
+	file   string // that all of them are in; "" = each in its own
 }
 
 func testID(name string) uuid.UUID {
@@ -50,7 +52,11 @@ func (w *world) send(r report) int64 {
 	if string(body) != r.names || waiting.Org != "acme" || waiting.Repo != "github.com/acme/app" || waiting.Commit != r.commit || !waiting.Received.Equal(at) {
 		w.t.Fatalf("came back otherwise: %+v %q", waiting, body)
 	}
-	w.must(w.EnterUpload(w.t.Context(), waiting, readOf(r.names)))
+	read := readOf(r.names)
+	for i := range read.Tests {
+		read.Tests[i].File = cmp.Or(r.file, read.Tests[i].File)
+	}
+	w.must(w.EnterUpload(w.t.Context(), waiting, read))
 	return id
 }
 
@@ -306,7 +312,7 @@ func TestTimePassesOverTests(t *testing.T) {
 	clock := epoch
 	w := newWorld(t, func(c *db.Config) { c.Now = func() time.Time { return clock } })
 	w.automatic()
-	w.must(w.Maintain(t.Context(), clock))
+	w.must(w.KeepTests(t.Context(), clock))
 	for i := range 3 {
 		clock = epoch.Add(time.Duration(13*i) * time.Hour)
 		w.send(report{hour: 13 * i, commit: fmt.Sprint("c", i), names: "a~ b"})
@@ -319,11 +325,11 @@ func TestTimePassesOverTests(t *testing.T) {
 	quarantined := func() string {
 		return w.column(`SELECT name || ' ' || status FROM test_cases WHERE quarantined_at IS NOT NULL ORDER BY name`)
 	}
-	w.must(w.Maintain(t.Context(), clock.Add(time.Minute)))
+	w.must(w.KeepTests(t.Context(), clock.Add(time.Minute)))
 	if got := quarantined(); got != "a FLAKY, b HEALTHY" {
 		t.Errorf("at first: %s", got)
 	}
-	w.must(w.Maintain(t.Context(), clock.Add(2*time.Hour)))
+	w.must(w.KeepTests(t.Context(), clock.Add(2*time.Hour)))
 	if got := quarantined(); got != "a FLAKY" {
 		t.Errorf("after the end of b's: %s", got)
 	}
@@ -337,7 +343,7 @@ func TestTimePassesOverTests(t *testing.T) {
 	if got := w.column(`SELECT after || ' ' || code FROM test_changes ORDER BY id`); got != "FLAKY EVIDENCE_FOUND, on AUTOMATIC, off NOT_FLAKY, HEALTHY RECOVERED, off NOT_FLAKY" {
 		t.Errorf("changes: %s", got)
 	}
-	w.must(w.Maintain(t.Context(), clock.AddDate(0, 0, 60)))
+	w.must(w.KeepTests(t.Context(), clock.AddDate(0, 0, 60)))
 	for _, table := range []string{"test_results", "test_failures", "test_uploads", "test_hours", "test_days", "test_fingerprints", "test_pulls"} {
 		if n := w.column(`SELECT count(*)::text FROM ` + table); n != "0" {
 			t.Errorf("%s rows are left in %s", n, table)

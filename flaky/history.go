@@ -316,6 +316,24 @@ func (h *History) Knows(f Fingerprint, now time.Time) bool {
 	return slices.ContainsFunc(h.Known, func(k Known) bool { return k.Fingerprint == f && now.Sub(k.Last) <= KnownFor })
 }
 
+// Joined is the history of a test that was renamed: of its time under the old
+// name, and of that under the new one with its evidence. Either may be nil; both
+// belong to the result.
+func Joined(before, after *History, evidence []Evidence) *History {
+	switch {
+	case before == nil:
+		return after
+	case after == nil:
+		return before
+	}
+	before.Lines, before.Stable, before.Guarded, before.PullRequests = after.Lines, after.Stable, after.Guarded, after.PullRequests
+	if after.Outage != (Stretch{}) {
+		before.Outage = after.Outage
+	}
+	before.Add(evidence...)
+	return before
+}
+
 // Example is a failure that was seen before.
 type Example struct {
 	Fingerprint Fingerprint

@@ -306,3 +306,23 @@ func TestAHistoryStaysSmall(t *testing.T) {
 		t.Errorf("came back otherwise: %v\n%+v\n%+v", err, h, back)
 	}
 }
+
+// A renamed test keeps what it was, and goes on where the new name is.
+func TestJoinedHistories(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+	evidence := func(days int, f Fingerprint) Evidence {
+		return Evidence{Kind: SameCode, At: at.AddDate(0, 0, days), FailedRun: 1, PassedRun: 2, Fingerprint: f}
+	}
+	before, after := &History{Flaky: true, Lines: []Line{{Name: "old"}}}, &History{Lines: []Line{{Name: "new"}}, Stable: Tail{Run: 9}}
+	before.Add(evidence(0, 1), evidence(1, 1))
+	after.Add(evidence(3, 2))
+	now := at.AddDate(0, 0, 4)
+	h := Joined(before, after, []Evidence{evidence(3, 2)})
+	if j := h.Judge(now, Tally{Runs: 10, Failures: 3}); j.Score != 9 || j.Epochs != 3 || j.Status != Flaky || h.Lines[0].Name != "new" || h.Stable.Run != 9 || !h.Knows(1, now) || !h.Knows(2, now) {
+		t.Errorf("%+v of %+v", j, h)
+	}
+	if Joined(nil, after, nil) != after || Joined(before, nil, nil) != before || Joined(nil, nil, nil) != nil {
+		t.Error("one of them alone is not the result")
+	}
+}

@@ -119,6 +119,15 @@ type ReadUpload struct {
 // Kind names the job.
 func (ReadUpload) Kind() string { return "read_test_upload" }
 
+// KeepTests asks for what time does to tests: old results go, the partitions of
+// the next days come, quarantines end, tests recover, and renamed ones are found.
+type KeepTests struct {
+	Hour time.Time `json:"hour"` // for which it was asked, so that it is asked for once
+}
+
+// Kind names the job.
+func (KeepTests) Kind() string { return "keep_tests" }
+
 // Read is what was read of an upload.
 type Read struct {
 	Format string

@@ -1,5 +1,7 @@
 package queue
 
+import "strings"
+
 // Reason says why an entry moved. The value is what users, the API and the
 // database see; it never changes its meaning. Some values name both a
 // submission and a cancellation: the move tells which.
@@ -73,6 +75,10 @@ const (
 	MergedByHand       Reason = "MERGED_BY_HAND"
 	LandedTreeMismatch Reason = "LANDED_TREE_MISMATCH"
 )
+
+// HelpPath is the path, on our pages, of what the documents say about a code:
+// a [Reason], or an error of the API. Messages link to it for ever.
+func HelpPath(code string) string { return "/docs/troubleshooting#" + strings.ToLower(code) }
 
 // Via is the way by which a person's or a program's wish reached us. It
 // decides which of the three request reasons a move carries.

@@ -34,6 +34,7 @@ type frame struct {
 	// Who is the login of the reader, CSRF what a form of theirs carries.
 	Who, CSRF string
 	SignsIn   bool // people sign in here
+	Docs      bool // there are documents
 	// Tabs are the pages that belong together with this one.
 	Tabs []tab
 }
@@ -68,7 +69,7 @@ func parsePages() (pages, error) {
 		addresses[file] = "/assets/" + versioned
 	}
 	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
-	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "health", "endings", "tests", "test", "uploads", "upload"} {
+	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "health", "endings", "tests", "test", "uploads", "upload", "doc"} {
 		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/graph.html", "pages/chart.html", "pages/"+name+".html")
 		if err != nil {
 			return pages{}, fmt.Errorf("parse page %s: %w", name, err)
@@ -81,7 +82,7 @@ func parsePages() (pages, error) {
 // render writes a page whole, or an error page when it does not render.
 func (h *Handler) render(w http.ResponseWriter, r *http.Request, status int, f frame) {
 	v := visitorOf(r.Context())
-	f.Theme, f.Who, f.CSRF, f.SignsIn = themeOf(r), v.actor.Login, v.csrf, h.signIn != nil
+	f.Theme, f.Who, f.CSRF, f.SignsIn, f.Docs = themeOf(r), v.actor.Login, v.csrf, h.signIn != nil, h.documents.files != nil
 	var body bytes.Buffer
 	if err := h.pages.templates[f.View.template()].Execute(&body, f); err != nil {
 		h.log.Error("page not rendered", "page", f.View.template(), "err", err)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"signalbox/account"
@@ -46,6 +47,7 @@ func guarded(t *testing.T, w *world) *visit {
 	t.Helper()
 	h, err := New(Config{
 		Store: w, Host: w, SignIn: &door{verifiers: map[string]string{}}, BaseURL: "https://signalbox.example.com", Clock: func() time.Time { return noon },
+		Docs: fstest.MapFS{"README.md": {Data: []byte("# Documents\n")}},
 	})
 	if err != nil {
 		t.Fatal(err)

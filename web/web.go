@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -47,6 +48,9 @@ type Config struct {
 	// BaseURL is where people reach the pages, without a slash at the end;
 	// "" = at whatever address they ask for.
 	BaseURL string
+	// Docs holds the documents in Markdown, README.md as their index, and
+	// their drawings; nil = there are no pages of them.
+	Docs fs.FS
 	// Log gets what a reader must not see; nil = nowhere.
 	Log *slog.Logger
 	// Clock gives the time that pages are rendered at; nil = time.Now.
@@ -61,6 +65,8 @@ type Handler struct {
 	pages  pages
 	live   *live
 	router *httprouter.Router
+
+	documents documents
 
 	host        Host
 	replay      func(context.Context, queue.Queue, queue.Settings) (queue.Preview, error)
@@ -101,6 +107,11 @@ func New(cfg Config) (*Handler, error) {
 		// Behind a proxy that changes the name that is asked for.
 		if err := h.crossOrigin.AddTrustedOrigin(origin.Scheme + "://" + origin.Host); err != nil {
 			return nil, fmt.Errorf("make pages: the address %q: %w", h.base, err)
+		}
+	}
+	if cfg.Docs != nil {
+		if h.documents, err = readDocuments(cfg.Docs); err != nil {
+			return nil, fmt.Errorf("make pages: %w", err)
 		}
 	}
 	h.router = h.routes()
@@ -156,6 +167,8 @@ func (h *Handler) routes() *httprouter.Router {
 		r.HandlerFunc(http.MethodGet, "/auth/callback", h.finishSignIn)
 		r.Handler(http.MethodPost, "/auth/sign-out", h.guard(h.form(h.signOut)))
 	}
+	r.HandlerFunc(http.MethodGet, "/docs/*path", h.docs)
+	r.HandlerFunc(http.MethodHead, "/docs/*path", h.docs)
 	r.GET("/assets/:file", h.asset)
 	r.HEAD("/assets/:file", h.asset)
 	return r

@@ -212,7 +212,7 @@ func (c *checker) gitHub(s gitHub, cfg *config) {
 		c.wrong("app-slug is %q: give the last part of the address of the App's page, such as signalbox", s.AppSlug)
 	}
 	if s.AppID == "" && s.AppPrivateKey == "" && s.AppPrivateKeyFile == "" && s.WebhookSecret == "" && s.WebhookSecretFile == "" {
-		c.wrong("no GitHub App is configured. Make one from app.yml (README.md says how) and set SIGNALBOX_APP_ID, " +
+		c.wrong("no GitHub App is configured. Make one: set SIGNALBOX_BASE_URL and nothing about an App, and the server shows a page that does it; or by hand from app.yml, as docs/deploy.md says, and set SIGNALBOX_APP_ID, " +
 			"SIGNALBOX_APP_PRIVATE_KEY_FILE and SIGNALBOX_WEBHOOK_SECRET_FILE. To try Signalbox without GitHub, run: signalbox demo")
 		return
 	}

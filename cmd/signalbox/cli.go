@@ -28,7 +28,8 @@ type commands struct {
 
 	Queue queueCommands `cmd:"" group:"queues" help:"Queues and their settings."`
 
-	Upload uploadCommand `cmd:"" group:"ci" help:"Send test reports to Signalbox, and pass if everything that failed is quarantined."`
+	Targets targetsCommand `cmd:"" group:"ci" help:"Find out which targets a pull request impacts, and upload them. A queue in parallel mode wants to know."`
+	Upload  uploadCommand  `cmd:"" group:"ci" help:"Send test reports to Signalbox, and pass if everything that failed is quarantined."`
 
 	Demo    demoCommand    `cmd:"" group:"server" help:"Show the whole thing on this machine: a simulated GitHub, a few authors, a CI, and the real server."`
 	Serve   serveCommand   `cmd:"" group:"server" help:"Run the server."`

@@ -88,7 +88,8 @@ func newStation(t *testing.T) *station {
 		t.Fatal(err)
 	}
 	s.sim.SetWebhook("http://"+s.listen+"/webhook", "secret")
-	if err := s.sim.CreateRepo(ctx, githubsim.NewRepo{Owner: "acme", Name: "app", Creator: "alice", Checks: []string{"test"}, RequiredChecks: []string{"test"}, CI: githubsim.CI{MinSeconds: 0.1}}); err != nil {
+	if err := s.sim.CreateRepo(ctx, githubsim.NewRepo{Owner: "acme", Name: "app", Creator: "alice", Checks: []string{"test"}, RequiredChecks: []string{"test"}, CI: githubsim.CI{MinSeconds: 0.1},
+		Files: filesOf(map[string]string{".signalbox.yaml": "impacted_targets:\n  folders: [\"services/*\"]\n  targets: {docs: [docs]}\n"})}); err != nil {
 		t.Fatal(err)
 	}
 	s.dir = t.TempDir()

@@ -207,7 +207,7 @@ func TestCompletion(t *testing.T) {
 		"fish completion z":                   "zsh\t\n",
 		"fish canc":                           "cancel\tTake a pull request out of its queue.\n",
 		"zsh submit --no":                     "--no-batch:Test it in no batch with others.\n",
-		"bash":                                "submit\nstatus\nexplain\nrestart\ncancel\nqueue\nupload",
+		"bash":                                "submit\nstatus\nexplain\nrestart\ncancel\nqueue\ntargets\nupload",
 	} {
 		out, warned, code := signalboxIn(t, t.TempDir(), nil, append([]string{"__complete"}, words(line)...)...)
 		if code != 0 || warned != "" || out != want && !(line == "bash" && strings.HasPrefix(out, want)) {

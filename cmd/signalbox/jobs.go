@@ -43,7 +43,7 @@ type jobClient struct {
 
 // newJobs makes the client that works the actions of an engine. Its name is
 // new with each start, so that jobs of an earlier one are known as such.
-func newJobs(d *database, e *engine.Engine, log *slog.Logger) (*jobClient, error) {
+func newJobs(d *database, e *engine.Engine, clock engine.Clock, log *slog.Logger) (*jobClient, error) {
 	pool, err := listenPool(d.url)
 	if err != nil {
 		return nil, err
@@ -56,6 +56,10 @@ func newJobs(d *database, e *engine.Engine, log *slog.Logger) (*jobClient, error
 	if err := river.AddWorkerSafely(workers, &uploadReader{store: d.DB}); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("register the reader of test reports: %w", err)
+	}
+	if err := river.AddWorkerSafely(workers, &testKeeper{store: d.DB, now: clock.Now}); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("register the keeper of tests: %w", err)
 	}
 	queues := map[string]river.QueueConfig{}
 	for _, name := range db.JobQueues {

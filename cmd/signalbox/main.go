@@ -1,5 +1,5 @@
 // Command signalbox is a merge queue for GitHub: it tests pull requests as
-// they will land, and lands exactly what passed. README.md is its manual;
+// they will land, and lands exactly what passed. docs/ is its manual;
 // "signalbox help" lists the sub-commands and every setting.
 package main
 

@@ -26,11 +26,16 @@ const lsRemoteLimit = 30 * time.Second
 
 // find finds the queue and the pull request.
 func (p pullTarget) find(ctx context.Context, c console) (*api.Queue, int, error) {
+	return p.findAs(ctx, c, "")
+}
+
+// findAs finds them for a caller who may do without a token; see clientFor.
+func (p pullTarget) findAs(ctx context.Context, c console, forkRun string) (*api.Queue, int, error) {
 	given, err := pullNumber(p.PR)
 	if err != nil {
 		return nil, 0, err
 	}
-	q, f, err := p.target.find(ctx)
+	q, f, err := p.target.findAs(ctx, forkRun)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -90,8 +90,11 @@ func (t target) place(ctx context.Context) (flaky.Facts, error) {
 
 // find finds the queue. The server is asked only when nobody has said which
 // branch is meant.
-func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) {
-	c, err := t.client()
+func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) { return t.findAs(ctx, "") }
+
+// findAs finds it for a caller who may do without a token; see clientFor.
+func (t target) findAs(ctx context.Context, forkRun string) (*api.Queue, flaky.Facts, error) {
+	c, err := t.clientFor(forkRun)
 	if err != nil {
 		return nil, flaky.Facts{}, missing(err)
 	}

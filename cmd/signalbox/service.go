@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/docs"
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/github"
 	"signalbox/notify"
@@ -113,7 +114,7 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	if s.handler, err = s.routes(); err != nil {
 		return s, err
 	}
-	s.jobs, err = newJobs(d, s.engine, cfg.log)
+	s.jobs, err = newJobs(d, s.engine, s.clock, cfg.log)
 	return s, err
 }
 
@@ -156,7 +157,7 @@ func (s *service) routes() (http.Handler, error) {
 	}
 	previews := newPreviewer(s.db.DB, s.clock.Now)
 	dashboard := web.Config{
-		Store: s.db.DB, Preview: previews.preview, Subscribers: s.notify, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Log: s.cfg.log, Clock: s.clock.Now,
+		Store: s.db.DB, Preview: previews.preview, Subscribers: s.notify, Host: pagesHost{s.host}, Local: s.cfg.localPages, BaseURL: s.cfg.baseURL, Docs: docs.Files, Log: s.cfg.log, Clock: s.clock.Now,
 	}
 	if s.cfg.clientID != "" {
 		dashboard.SignIn = s.host.SignIn(s.cfg.clientID, s.cfg.clientSecret)

@@ -1,7 +1,7 @@
 package main
 
 // settings are all settings of the server, as text: every field is a flag, an
-// environment variable and a line of help, and README.md lists them. They stay
+// environment variable and a line of help, and docs/settings.md lists them. They stay
 // text until [settings.check] reads them, so that all mistakes are reported
 // together and not one at each start.
 type settings struct {

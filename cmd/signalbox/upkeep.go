@@ -28,9 +28,9 @@ const connectTimeLimit = 2 * time.Minute
 
 // upkeep does the chores until ctx ends.
 func (s *service) upkeep(ctx context.Context) {
-	presence, maintain := time.NewTicker(presenceEvery), time.NewTicker(maintainEvery)
+	presence := time.NewTicker(presenceEvery)
 	defer presence.Stop()
-	defer maintain.Stop()
+	maintain := s.clock.After(maintainEvery) // what is old is old by this clock
 	redeliver := time.NewTicker(redeliverEvery)
 	defer redeliver.Stop()
 	count := time.NewTicker(countEvery)
@@ -47,8 +47,9 @@ func (s *service) upkeep(ctx context.Context) {
 			return
 		case <-presence.C:
 			s.watchJobs(ctx)
-		case <-maintain.C:
+		case <-maintain:
 			s.maintain(ctx)
+			maintain = s.clock.After(maintainEvery)
 		case <-redeliver.C:
 			s.redeliver(ctx)
 		case <-s.astray:
@@ -86,7 +87,8 @@ func (s *service) watchJobs(ctx context.Context) {
 }
 
 func (s *service) maintain(ctx context.Context) {
-	if err := s.db.Maintain(ctx, s.clock.Now()); err != nil && ctx.Err() == nil {
+	now := s.clock.Now()
+	if err := errors.Join(s.db.Maintain(ctx, now), s.db.KeepTestsSoon(ctx, now)); err != nil && ctx.Err() == nil {
 		s.cfg.log.Warn("old rows were not removed; it is tried again in an hour", "error", err)
 	}
 }

@@ -87,6 +87,12 @@ func (f *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // exit code.
 func signalboxIn(t *testing.T, dir string, env map[string]string, args ...string) (out, warned string, code int) {
 	t.Helper()
+	return signalboxFed(t, "", dir, env, args...)
+}
+
+// signalboxFed does so with something on standard input.
+func signalboxFed(t *testing.T, input, dir string, env map[string]string, args ...string) (out, warned string, code int) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Dir = dir
 	cmd.Env = []string{childVariable + "=" + ownArguments, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
@@ -94,7 +100,7 @@ func signalboxIn(t *testing.T, dir string, env map[string]string, args ...string
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	err := cmd.Run()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
