@@ -47,6 +47,9 @@ func nextToLand(s *queue.Snapshot, next []*queue.Group, now time.Time) string {
 	case 1:
 		names, one := numbersOf(s, next)
 		if checks := missing(s.Runs[next[0].Run]); len(checks) > 0 {
+			for i, name := range checks {
+				checks[i] = "“" + name + "”"
+			}
 			return fmt.Sprintf("%s %s next, as soon as %s %s passed.", names, verb(one, "lands", "land"), allOf(checks), verb(len(checks) == 1, "has", "have"))
 		}
 		return fmt.Sprintf("Next to land: %s. %s", names, explain(s, s.Entries[next[0].Members[0]], now).WaitsFor)

@@ -25,7 +25,7 @@ func TestAQueueSaysWhatItDoes(t *testing.T) {
 			}
 		}, "Nothing is being tested in the line. 1 waits for a turn, 1 is not ready."},
 		{"a batch alone", func(w *world) { w.s.Line = w.s.Line[1:]; w.s.Runs["run-two"].Chain = w.s.Runs["run-two"].Chain[1:] },
-			"#12 and #13 land next, as soon as lint has passed. 1 waits for a turn, 1 is not ready."},
+			"#12 and #13 land next, as soon as “lint” has passed. 1 waits for a turn, 1 is not ready."},
 		{"a batch of many", func(w *world) {
 			for n := range int64(4) {
 				e := w.add(30+n, "More", queue.Testing, queue.TestRunStarted, 1)
@@ -38,8 +38,11 @@ func TestAQueueSaysWhatItDoes(t *testing.T) {
 			w.s.Line = w.s.Line[1:]
 			r := w.s.Runs["run-two"]
 			r.Chain = r.Chain[1:]
-			w.report(r, "lint", "completed", "failure")
-		}, "Next to land: #12 and #13. Required checks still running or missing on ddddddd: lint. 1 waits for a turn, 1 is not ready."},
+			for key, report := range r.Checks {
+				report.Result = "failure"
+				r.Checks[key] = report
+			}
+		}, "Next to land: #12 and #13. Required checks still running or missing on ddddddd: unit. 1 waits for a turn, 1 is not ready."},
 		{"a search", func(w *world) {
 			w.s.Queue.Bisections = make([]queue.Bisection, 1)
 			w.s.Line = nil
