@@ -15,7 +15,7 @@ CHAOS_SEED ?= 0
 RELEASE_GO ?= go1.27.3
 HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
 
-.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload mutants flaky-figures bench build release release-check deploy-check github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures bench build release release-check deploy-check github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -63,6 +63,18 @@ chaos: ## three servers, Postgres and GitHub for CHAOS (10m) while everything br
 
 overload: ## 10,000 webhooks, 50 clients with 20 MiB each, slow connections and a long queue at once; make test does a little of it
 	$(GO) test -count 1 -timeout 20m -v ./cmd/signalbox -run 'TestOverload$$' -overload
+
+# The commit whose program is the older one: that before the newest migration.
+FROM ?= $$(git log -1 --format=%h --diff-filter=A -- migrations/'*.sql')^
+
+upgrade: ## the program of the commit FROM and this one work on one database, which is migrated under the older one
+	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/older"; rm -rf "$$dir"' EXIT && \
+	git worktree add --quiet --detach "$$dir/older" "$(FROM)" && \
+	(cd "$$dir/older" && CGO_ENABLED=0 $(GO) build -trimpath -o "$$dir/signalbox" ./cmd/signalbox) && \
+	$(GO) test -count 1 -v ./cmd/signalbox -run 'TestUpgrade$$' -older "$$dir/signalbox"
+
+vulncheck: ## known vulnerabilities in what we call
+	RELEASE_GO=$(RELEASE_GO) .ci/vulncheck
 
 mutants: ## break each rule of package queue, and see the test that protects it fail
 	queue/testdata/mutants/run.sh

@@ -38,6 +38,9 @@ func Migrate(ctx context.Context, pool *sql.DB) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := youngEnough(ctx, pool, provider); err != nil {
+		return err
+	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fail("migrate", err)
 	}
@@ -61,6 +64,30 @@ func newProvider(pool *sql.DB) (*goose.Provider, error) {
 	return provider, nil
 }
 
+// ErrTooOld: the database has migrations without which a program must not run
+// on it, and this one does not know them.
+var ErrTooOld = errors.New("this program is too old for its database")
+
+// youngEnough compares what the schema needs with what this program knows. A
+// schema that does not say what it needs is older than we.
+func youngEnough(ctx context.Context, pool *sql.DB, provider *goose.Provider) error {
+	sources := provider.ListSources()
+	known := sources[len(sources)-1].Version
+	var says bool
+	var needed int64
+	err := pool.QueryRowContext(ctx, `SELECT to_regclass('schema_needs') IS NOT NULL`).Scan(&says)
+	if err == nil && says {
+		err = pool.QueryRowContext(ctx, `SELECT version FROM schema_needs`).Scan(&needed)
+	}
+	if err != nil {
+		return fail("read what the schema needs", err)
+	}
+	if needed > known {
+		return fmt.Errorf("%w: it knows migration %d, and the database needs a program that knows %d: start a newer Signalbox, or restore a backup from before the upgrade", ErrTooOld, known, needed)
+	}
+	return nil
+}
+
 // Migrate brings this database's schema up to date.
 func (db *DB) Migrate(ctx context.Context) error { return Migrate(ctx, db.sql.DB) }
 
@@ -69,6 +96,9 @@ func (db *DB) Migrate(ctx context.Context) error { return Migrate(ctx, db.sql.DB
 func (db *DB) Ready(ctx context.Context) error {
 	provider, err := newProvider(db.sql.DB)
 	if err != nil {
+		return err
+	}
+	if err := youngEnough(ctx, db.sql.DB, provider); err != nil {
 		return err
 	}
 	current, target, err := provider.GetVersions(ctx)

@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"database/sql"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -94,5 +95,33 @@ func TestManyProgramsMayMigrateAtOnce(t *testing.T) {
 	var jobs int
 	if err := d.SQL().QueryRow(`SELECT count(*) FROM river_job`).Scan(&jobs); err != nil {
 		t.Errorf("River's tables: %v", err)
+	}
+}
+
+// A program runs on a schema that has more than it knows, unless that says that
+// it must not; then it neither starts nor takes requests.
+func TestAProgramThatIsTooOldRefusesToRun(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	var newest int64
+	if err := d.SQL().QueryRow(`SELECT max(version_id) FROM goose_db_version`).Scan(&newest); err != nil {
+		t.Fatal(err)
+	}
+	run := func(sql string, args ...any) {
+		t.Helper()
+		if _, err := d.SQL().Exec(sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(`INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, true)`, newest+1)
+	run(`UPDATE schema_needs SET version = $1`, newest)
+	if err := errors.Join(d.Migrate(t.Context()), d.Ready(t.Context())); err != nil {
+		t.Errorf("a schema that only has more: %v", err)
+	}
+	run(`UPDATE schema_needs SET version = $1`, newest+1)
+	for what, err := range map[string]error{"start": d.Migrate(t.Context()), "take requests": d.Ready(t.Context())} {
+		if !errors.Is(err, db.ErrTooOld) || !strings.Contains(err.Error(), "newer Signalbox") {
+			t.Errorf("a program that is too old may %s: %v", what, err)
+		}
 	}
 }

@@ -27,6 +27,11 @@ func (c *chaos) calm() {
 	d := c.open(chaosDatabase)
 	defer d.Close()
 	for still := 0; still < 3; { // three looks in a row, a second apart
+		for _, q := range c.queues {
+			if err := q.look(c.ctx); err != nil {
+				c.t.Fatal(err)
+			}
+		}
 		left, err := c.left(d)
 		switch {
 		case err != nil:
@@ -117,7 +122,7 @@ func (c *chaos) check() {
 			c.t.Errorf("%s: %v", q.name, err)
 		}
 		states := q.states(d)
-		q.figures = fmt.Sprintf("%d pull requests, %d landings (%v), %d pushes past the queue, ended %v", len(q.pulls), len(found.Landings), found.Ways, len(q.foreign), states)
+		q.figures = fmt.Sprintf("%d pull requests, %d landings (%v), %d pushes past the queue, paused itself %d times, ended %v", len(q.pulls), len(found.Landings), found.Ways, len(q.foreign), q.paused, states)
 	}
 	if c.t.Failed() {
 		c.fail("a promise is broken")

@@ -250,6 +250,7 @@ type chaosQueue struct {
 	client  *api.Queue
 	queue   queue.Queue
 	pulls   map[int]*chaosPull
+	paused  int             // how often it has paused itself
 	foreign map[string]bool // commits that people pushed straight to main
 	err     error
 	figures string
@@ -288,6 +289,9 @@ func (q *chaosQueue) deed(ctx context.Context, n int) error {
 	if err := q.contribute(ctx, n); err != nil {
 		return err
 	}
+	if err := q.look(ctx); err != nil {
+		return err
+	}
 	if q.dice.IntN(12) == 0 { // past the queue, and harmless
 		sha, err := q.c.sim.Push(ctx, githubsim.Push{Repo: q.repo(), Branch: "main", Message: "Past the queue", Author: "alice",
 			Files: filesOf(map[string]string{fmt.Sprintf("past/%d", n): "\n"})})
@@ -318,6 +322,23 @@ func (q *chaosQueue) deed(ctx context.Context, n int) error {
 		_, err := q.c.sim.Comment(q.repo(), pr, p.author, "/merge")
 		return err
 	}
+}
+
+// look sets a queue running again that has paused itself: GitHub has merged on top
+// of what somebody pushed at the same moment, and the queue has said so.
+func (q *chaosQueue) look(ctx context.Context) error {
+	var known struct {
+		State string `json:"state"`
+	}
+	err := q.client.Call(ctx, "getQueue", nil, &known)
+	if err == nil && known.State == "paused" {
+		q.paused++
+		err = q.client.Call(ctx, "updateQueue", map[string]any{"state": "running"}, nil)
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil //nolint:nilerr // nobody reaches the servers now; somebody looks again soon
+	}
+	return err
 }
 
 // contribute opens a pull request: most are harmless; some fail, conflict, or

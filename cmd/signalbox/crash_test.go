@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -169,10 +170,11 @@ const childSecret = "the secret of a child's webhook"
 
 // child is a server in a process of its own, on a port that it keeps.
 type child struct {
-	url string
-	env []string
-	cmd *exec.Cmd
-	log *lockedBuffer
+	program string // "" = this test binary, which then is the program
+	url     string
+	env     []string
+	cmd     *exec.Cmd
+	log     *lockedBuffer
 }
 
 func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
@@ -206,7 +208,7 @@ func childEnv(host *githubsim.Server, folder, dsn string) []string {
 
 func (c *child) start(t *testing.T) {
 	t.Helper()
-	c.cmd = exec.Command(os.Args[0])
+	c.cmd = exec.Command(cmp.Or(c.program, os.Args[0]), "serve")
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, c.log, c.log
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)

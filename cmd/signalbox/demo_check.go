@@ -40,6 +40,9 @@ func (c *auditor) check(ctx context.Context) (verified, error) {
 	}
 	var broken []error
 	for _, l := range v.Landings {
+		if l.Told && len(c.foreign) > 0 {
+			continue // GitHub merged on top of what somebody pushed at that moment, and the queue said so
+		}
 		if l.Problem != "" {
 			broken = append(broken, fmt.Errorf("#%d landed as %.10s: %s", l.PR, l.Commit, l.Problem))
 		}

@@ -180,6 +180,8 @@ type verifiedOne struct {
 	How     proof.How `json:"how"`
 	Problem string    `json:"problem"`
 	Note    string    `json:"note"`
+	// Told: the queue found the problem itself when it landed, and stopped.
+	Told bool `json:"told"`
 }
 
 // verify compares what landed through one queue with what was tested.
@@ -264,7 +266,7 @@ func found(q queue.Queue, kept db.Proofs, r proof.Report) verified {
 		Ways: map[string]int{}, landed: map[int64][]int{},
 	}
 	for i, l := range r.Landings {
-		v.Landings = append(v.Landings, verifiedOne{l.PR, l.Commit, l.Tree, string(l.Run), kept.Receipts[i].At, l.How, l.Problem, l.Note})
+		v.Landings = append(v.Landings, verifiedOne{l.PR, l.Commit, l.Tree, string(l.Run), kept.Receipts[i].At, l.How, l.Problem, l.Note, l.Told})
 		v.Ways[string(l.How)]++
 		v.landed[l.PR] = append(v.landed[l.PR], i)
 	}

@@ -66,6 +66,8 @@ type Landing struct {
 	How     How
 	Problem string // a broken promise, in words; "" = none
 	Note    string // worth knowing, in words; "" = nothing
+	// Told: the queue itself found the problem when it landed, and stopped.
+	Told bool
 }
 
 // Report is what a comparison found.
@@ -99,7 +101,7 @@ func Check(h History) Report {
 	}
 	report := Report{Commits: max(len(h.Commits)-1, 0)}
 	for i, r := range h.Receipts {
-		l := Landing{PR: r.PR, Commit: r.Commit, Tree: r.Tree, Run: r.Run, How: NotProven}
+		l := Landing{PR: r.PR, Commit: r.Commit, Tree: r.Tree, Run: r.Run, How: NotProven, Told: r.Differs != ""}
 		c.judge(i, &l)
 		report.Landings = append(report.Landings, l)
 	}
