@@ -32,6 +32,9 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ cell, policy string }{
+		{"A4 cost p=1%", "… batches of 16, a line of 1"},
+		{"A4 cost p=2%", "… batches of 16, a line of 1"},
+		{"A4 cost p=5%", "… batches of 16, a line of 1"},
 		{"A8 overload 2", "… batches of 16"},
 		{"A8 overload 4", "… batches of 16"},
 	} {

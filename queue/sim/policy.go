@@ -49,11 +49,15 @@ func Batched(workers int, size, wait int64) queue.Settings {
 // Contenders are the policies that a cell of the benchmark is played with: those
 // of others, and ours with settings that suit some cells.
 func Contenders(c Cell) []Policy {
+	// One batch at a time needs the fewest runs: nothing is tested on what fails.
+	thrifty := Batched(c.Workers, 16, 1)
+	thrifty.Concurrency = 1
 	careful := Fixed(c.Workers)
 	careful.PendingFailureDepth, careful.CanOptimisticallyMerge = 2, true
 	return append(Others(),
 		Engine("signalbox", Fixed(c.Workers)),
 		Engine("… batches of 4", Batched(c.Workers, 4, 1)),
 		Engine("… batches of 16", Batched(c.Workers, 16, 1)),
+		Engine("… batches of 16, a line of 1", thrifty),
 		Engine("… optimistic, depth 2", careful))
 }

@@ -36,7 +36,7 @@ func candidateSettings(workers int) []Choice {
 	for _, size := range []int64{2, 4, 8, 16} {
 		s := Batched(workers, size, 1)
 		add(fmt.Sprintf("batches of %d", size), s)
-		if short := max(workers/4, 1); size > 2 && short > 1 { // many entries in one line fail together
+		if short := workers / 4; size > 2 && short > 0 { // many entries in one line fail together
 			s.Concurrency, s.BisectionConcurrency = int64(short), int64(workers-short)
 			add(fmt.Sprintf("batches of %d, a line of %d", size, short), s)
 		}
