@@ -59,9 +59,6 @@ var groups = kong.Groups{
 	"server": "Where the server runs:",
 	"other":  "This program:",
 
-	"load":       "What the queue has to do:",
-	"recorded":   "What happened instead:",
-	"bench":      "The benchmark:",
 	"target":     "Which queue:",
 	"connection": "The server to call:",
 	"storage":    "Storage:",

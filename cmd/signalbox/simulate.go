@@ -22,23 +22,23 @@ import (
 type simulateCommand struct {
 	storage
 	logging
-	PerHour  float64 `name:"per-hour" default:"20" group:"load" help:"How many pull requests are ready to land in an hour."`
-	Workers  int     `default:"20" group:"load" help:"How many test runs CI takes at once."`
-	Minutes  float64 `default:"20" group:"load" help:"How long the tests take: the median."`
-	Spread   float64 `default:"0.3" group:"load" help:"How much that varies: sigma of a lognormal distribution; 0 is not at all."`
-	Fails    float64 `default:"5" group:"load" help:"How many of 100 pull requests fail by themselves."`
-	Breaks   float64 `default:"0.005" group:"load" help:"How many of 100 pairs, of those that overlap and are made within an hour, break only together."`
-	Flakes   float64 `default:"0" group:"load" help:"How many of 100 test runs fail for no reason."`
-	Overlaps float64 `default:"0" group:"load" help:"In parallel mode: how many of the pull requests that come while one is tested it overlaps. 0 is single mode."`
-	Changes  int     `default:"500" group:"load" help:"How many pull requests are played."`
-	Seeds    int     `default:"3" group:"load" help:"How many different histories are played."`
+	PerHour  float64 `name:"per-hour" default:"20" help:"How many pull requests are ready to land in an hour."`
+	Workers  int     `default:"20" help:"How many test runs CI takes at once."`
+	Minutes  float64 `default:"20" help:"How long the tests take: the median."`
+	Spread   float64 `default:"0.3" help:"How much that varies: sigma of a lognormal distribution; 0 is not at all."`
+	Fails    float64 `default:"5" help:"How many of 100 pull requests fail by themselves."`
+	Breaks   float64 `default:"0.005" help:"How many of 100 pairs, of those that overlap and are made within an hour, break only together."`
+	Flakes   float64 `default:"0" help:"How many of 100 test runs fail for no reason."`
+	Overlaps float64 `default:"0" help:"In parallel mode: how many of the pull requests that come while one is tested it overlaps. 0 is single mode."`
+	Changes  int     `default:"500" help:"How many pull requests are played."`
+	Seeds    int     `default:"3" help:"How many different histories are played."`
 
-	History string `type:"existingfile" placeholder:"FILE" group:"recorded" help:"Play what is recorded in this file instead: CSV or JSON with ready (a time), minutes, outcome (merged or failed) and, in parallel mode, targets."`
-	Repo    string `placeholder:"OWNER/NAME" group:"recorded" help:"Play what has happened in a queue of this repository, from the database."`
-	Branch  string `default:"main" group:"recorded" help:"The queue's branch."`
-	Days    int    `default:"7" group:"recorded" help:"How many days back."`
+	History string `type:"existingfile" placeholder:"FILE" help:"Play what is recorded in this file instead: CSV or JSON with ready (a time), minutes, outcome (merged or failed) and, in parallel mode, targets."`
+	Repo    string `placeholder:"OWNER/NAME" help:"Play what has happened in a queue of this repository, from the database."`
+	Branch  string `default:"main" help:"The queue's branch."`
+	Days    int    `default:"7" help:"How many days back."`
 
-	Cells    string `enum:",headline,grid" default:"" group:"bench" help:"Play the benchmark, every policy beside the others: headline or grid."`
+	Cells    string `enum:",headline,grid" default:"" help:"Play the benchmark, every policy beside the others: headline or grid."`
 	Markdown bool   `group:"bench" help:"Print its tables as Markdown."`
 
 	Plots string `type:"path" placeholder:"FOLDER" help:"Draw what came out as SVG into this folder."`
