@@ -36,8 +36,8 @@ type testView struct {
 	Badges               []badge
 	Why                  string // of the state, a sentence
 	Since                moment
-	Quarantine           string // whether its failures block, a sentence
-	Excused              bool
+	Quarantine           string          // whether its failures block, a sentence
+	QuarantineLook       string          // a class of the style sheet
 	Decided              *flaky.Override // what a person decided that excuses it; nil = nobody did
 	Score                scoreBar
 	Tiles                []tile
@@ -199,7 +199,7 @@ func (h *Handler) known(ctx context.Context, repo queue.Repo, id uuid.UUID, now 
 func viewTest(repo queue.Repo, k *knownTest, now time.Time) testView {
 	v := testView{
 		Repo: repo.String(), RepoURL: RepoURL("", repo), Tests: testsURL(repo), URL: TestURL("", repo, k.ID.String()), Name: k.Name, Where: where(&k.Test),
-		Badges: testBadges(&k.TestCase), Why: k.StatusReason, Since: at(k.StatusAt, now), Excused: !k.QuarantinedAt.IsZero(),
+		Badges: testBadges(&k.TestCase), Why: k.StatusReason, Since: at(k.StatusAt, now), QuarantineLook: quarantineLook(k, now),
 		Score: scoreOf(k.Score), Ticket: orNone(k.TicketID, k.Ticket), TicketURL: k.Ticket, Meanings: meanings, Now: at(now, now),
 	}
 	if v.Why == "" {
@@ -269,7 +269,19 @@ func quarantineText(k *knownTest, now time.Time) string {
 	case k.Status == flaky.Flaky:
 		return fmt.Sprintf("Its failures block: automatic quarantine begins at a score of %v.", flaky.QuarantineScore)
 	}
-	return "Its failures block."
+	return "Its failures block, as those of any test."
+}
+
+// quarantineLook makes what somebody should know stand out: that failures are
+// excused, and that those of a test that is not healthy block.
+func quarantineLook(k *knownTest, now time.Time) string {
+	switch {
+	case !k.QuarantinedAt.IsZero():
+		return "note"
+	case k.Status != flaky.Healthy || k.Override.At(now) == flaky.Never:
+		return "why"
+	}
+	return "dim"
 }
 
 // scoreOf draws a score.
