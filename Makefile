@@ -6,6 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 5s
 SOAK     ?= 600
+RUNS     ?= 10000000
 # The random histories: a failing one prints its seed and how to play it again.
 HISTORIES = TestPeopleAndFaults|TestResultsOfFailedChecks|Model|TestMainPasses|TestTheNumberOfRuns
 CHAOS    ?= 10m
@@ -15,7 +16,7 @@ CHAOS_SEED ?= 0
 RELEASE_GO ?= go1.27.3
 HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
 
-.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures bench build release release-check deploy-check github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures flaky-storage bench build release release-check deploy-check github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -92,6 +93,9 @@ github-spec-check: ## the same, and see that nothing changes and that every publ
 
 flaky-figures: ## how well flaky tests are found, over many simulated repositories
 	$(GO) test ./flaky -run TestFindsFlakyTestsAndHidesNoBugs -v -args -worlds 10
+
+flaky-storage: ## what RUNS runs of tests take on disk, and what reading and adding to them takes
+	$(GO) test ./db -run '^$$' -bench TestStorage -benchtime 1x -timeout 60m -v -args -runs $(RUNS)
 
 bench: ## benchmarks of the core, of storage and of the whole service; docs/benchmarks.md has results
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./queue ./db ./rest ./flaky/report

@@ -192,7 +192,7 @@ func (e *testEntry) histories(same []flaky.Arrival) error {
 	var rows []caseRow
 	if err := e.tx.SelectContext(e.ctx, &rows, `
 		SELECT `+judgedColumns+` FROM test_cases
-		WHERE repository_id = $1 AND (test_id = ANY($2::uuid[]) OR watched AND id = ANY($3))`, e.upload.Repository, pq.Array(failed), pq.Array(keys(e.outcomes))); err != nil {
+		WHERE repository_id = $1 AND (test_id = ANY($2::uuid[]) OR id = ANY($3))`, e.upload.Repository, uuids(failed), pq.Array(e.ran(e.watched))); err != nil {
 		return fmt.Errorf("read the histories of tests: %w", err)
 	}
 	for i := range rows {

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -32,6 +31,8 @@ type testEntry struct {
 
 	numbers  map[uuid.UUID]int64 // of the tests of this upload
 	fresh    []int64             // of tests that nobody has seen before
+	watched  []int64             // whose next pass may change something
+	unseen   []int64             // of which it is not noted yet that they run on this day
 	outcomes outcomes
 	failed   []flaky.Seen
 	excusals map[uuid.UUID]excusal  // of what failed
@@ -160,12 +161,16 @@ func (e *testEntry) tests() error {
 		}
 	}
 	e.run.Tests, e.run.Failed = len(e.outcomes), len(e.failed)
+	unseen := e.ran(e.unseen)
+	if len(unseen) == 0 {
+		return nil
+	}
 	_, err := e.tx.ExecContext(e.ctx, `
 		UPDATE test_cases SET seen_on = greatest(seen_on, $2::date),
 			stable_since = CASE WHEN $4 THEN coalesce(stable_since, $2) ELSE stable_since END,
 			stable_on = CASE WHEN $4 THEN greatest(stable_on, $2) ELSE stable_on END
-		WHERE repository_id = $1 AND (seen_on < $2 OR $4 AND (stable_on IS NULL OR stable_on < $2)) AND id = ANY($3)`,
-		e.upload.Repository, day(e.run.At), pq.Array(keys(e.outcomes)), e.onStable())
+		WHERE repository_id = $1 AND id = ANY($3)`,
+		e.upload.Repository, day(e.run.At), pq.Array(unseen), e.onStable())
 	if err != nil {
 		return fmt.Errorf("note that tests ran: %w", err)
 	}
@@ -178,26 +183,59 @@ func (e *testEntry) onStable() bool {
 	return e.run.Kind == flaky.Stable && e.run.Trusted && !e.run.Infrastructure && e.read.Complete()
 }
 
-// look finds the numbers of tests by their ids.
+// look finds the numbers of tests by their ids, and which of them have to be
+// touched. An upload may have a hundred thousand: they are looked up once, and
+// without what sqlx does for each row.
 func (e *testEntry) look(ids []uuid.UUID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	var found []struct {
-		ID     int64     `json:"id"`
-		TestID uuid.UUID `json:"test_id"`
-	}
-	if err := e.tx.SelectContext(e.ctx, &found, `SELECT id, test_id FROM test_cases WHERE repository_id = $1 AND test_id = ANY($2::uuid[])`,
-		e.upload.Repository, pq.Array(ids)); err != nil {
+	found, err := e.tx.QueryContext(e.ctx, `
+		SELECT id, test_id, watched, seen_on < $3 OR $4 AND (stable_on IS NULL OR stable_on < $3)
+		FROM test_cases WHERE repository_id = $1 AND test_id = ANY($2::uuid[])`,
+		e.upload.Repository, uuids(ids), day(e.run.At), e.onStable())
+	if err != nil {
 		return fmt.Errorf("find tests: %w", err)
 	}
-	for _, f := range found {
-		e.numbers[f.TestID] = f.ID
+	defer found.Close()
+	for found.Next() {
+		var number int64
+		var id uuid.UUID
+		var watched, unseen bool
+		if err := found.Scan(&number, &id, &watched, &unseen); err != nil {
+			return fmt.Errorf("find tests: %w", err)
+		}
+		e.numbers[id] = number
+		if watched {
+			e.watched = append(e.watched, number)
+		}
+		if unseen {
+			e.unseen = append(e.unseen, number)
+		}
+	}
+	if err := found.Err(); err != nil {
+		return fmt.Errorf("find tests: %w", err)
 	}
 	return nil
 }
 
-func keys(o outcomes) []int64 { return slices.Sorted(maps.Keys(o)) }
+// ran are those of the numbers that are of tests which ran in the upload.
+func (e *testEntry) ran(numbers []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { _, ran := e.outcomes[n]; return !ran })
+}
+
+// uuids is an array of Postgres.
+func uuids(ids []uuid.UUID) string {
+	b := make([]byte, 0, 37*len(ids)+2)
+	b = append(b, '{')
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, id.String()...)
+	}
+	return string(append(b, '}'))
+}
 
 // day is the day of a moment, in UTC, as a parameter.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jmoiron/sqlx"
-	"github.com/lib/pq"
 
 	"signalbox/flaky"
 )
@@ -31,6 +30,10 @@ const (
 // stable branch has the old name again, they are two tests, or the rename was
 // taken back: then the history goes back to the old name.
 func (e *testEntry) aliases() error {
+	var any bool
+	if err := e.tx.GetContext(e.ctx, &any, `SELECT EXISTS (SELECT 1 FROM test_aliases WHERE repository_id = $1)`, e.upload.Repository); err != nil || !any {
+		return err
+	}
 	ids := make([]uuid.UUID, len(e.read.Tests))
 	at := map[uuid.UUID]int{}
 	for i := range e.read.Tests {
@@ -47,7 +50,7 @@ func (e *testEntry) aliases() error {
 		SELECT a.test_id AS old, t.test_id AS now, a.case_id, $3 AND NOT EXISTS (
 			SELECT 1 FROM test_uploads u WHERE u.repository_id = $1 AND u.commit = $4 AND u.entered_at <= a.since) AS expired
 		FROM test_aliases a JOIN test_cases t ON t.id = a.case_id WHERE a.repository_id = $1 AND a.test_id = ANY($2::uuid[])`,
-		e.upload.Repository, pq.Array(ids), e.run.Kind == flaky.Stable && e.run.Trusted, clean(e.run.Commit)); err != nil {
+		e.upload.Repository, uuids(ids), e.run.Kind == flaky.Stable && e.run.Trusted, clean(e.run.Commit)); err != nil {
 		return fmt.Errorf("find tests by their old names: %w", err)
 	}
 	dropped := map[int]bool{}
