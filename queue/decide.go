@@ -179,6 +179,7 @@ func (d *decision) plan() Plan {
 	}
 	for _, r := range changed(s.Runs, d.before.Runs, func(r, was *Run) bool { return reflect.DeepEqual(r, was) }) {
 		p.Runs = append(p.Runs, *r)
+		p.Entries = append(p.Entries, d.toldOfResults(r)...)
 	}
 	p.Actions = d.actions
 	return p
@@ -210,6 +211,22 @@ func (d *decision) countChange(e *Entry) {
 	}
 }
 
+// toldOfResults are the members of a run that are told although nothing of their
+// own has changed: a failed check begins to wait for test results, or no longer
+// does.
+func (d *decision) toldOfResults(r *Run) []Entry {
+	var told []Entry
+	for _, id := range r.Members {
+		e, was := d.s.Entries[id], d.before.Entries[id]
+		if e == nil || was == nil || !e.same(was) || d.visible(d.before, was) == d.visible(d.s, e) {
+			continue // it is gone, or is told anyway
+		}
+		d.countChange(e)
+		told = append(told, *e)
+	}
+	return told
+}
+
 // seen is what the texts on a pull request depend on.
 type seen struct {
 	state      EntryState
@@ -221,6 +238,7 @@ type seen struct {
 	missing    string
 	layers     string
 	run        RunID
+	results    string // checks of the run that wait for test results
 }
 
 func (d *decision) visible(s *Snapshot, e *Entry) seen {
@@ -233,6 +251,11 @@ func (d *decision) visible(s *Snapshot, e *Entry) seen {
 	}
 	if g := s.Groups[e.Group]; g != nil {
 		v.run = g.Run
+		if r := s.run(g); r != nil && r.State == RunTesting && len(s.TestChecks) > 0 {
+			if j := r.judge(d.now, s.TestChecks); !j.until.IsZero() {
+				v.results = list(j.names)
+			}
+		}
 	}
 	return v
 }

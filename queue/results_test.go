@@ -94,3 +94,42 @@ func TestAPassByQuarantineSaysSo(t *testing.T) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
+
+// Whoever reads the comment on a pull request learns that a failed check waits
+// for test results, though nothing else has changed; and is told once.
+func TestWaitingForResultsIsTold(t *testing.T) {
+	t.Parallel()
+	s := busy(resultsAt)
+	s.TestChecks = []string{"ci"}
+	s.Queue.Landing, s.Queue.Bisections, s.Parts, s.Line = nil, nil, nil, []queue.GroupID{3} // #1 alone
+	s.Groups = map[queue.GroupID]*queue.Group{3: s.Groups[3]}
+	s.Runs = map[queue.RunID]*queue.Run{"r3": s.Runs["r3"]}
+	s.Entries = map[queue.EntryID]*queue.Entry{"e1": s.Entries["e1"]}
+	s.Runs["r3"].Chain = s.Runs["r3"].Chain[2:]
+	told := func(now time.Time, facts ...queue.Fact) int {
+		received := make([]queue.Received, len(facts))
+		for i, f := range facts {
+			received[i] = queue.Received{ID: int64(i + 1), Fact: f}
+		}
+		p, n := queue.Reconcile(s, received, now), 0
+		for _, a := range p.Actions {
+			if sync, ok := a.(queue.SyncPR); ok && sync.PR == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	told(resultsAt) // whatever else there is to say
+	if s.Runs["r3"].State != queue.RunTesting {
+		t.Fatalf("the run is %s", s.Runs["r3"].State)
+	}
+	report := func(result string, at time.Time) queue.Fact {
+		return queue.CheckReported{Commit: "c1", Report: queue.Report{Kind: queue.CheckRun, Name: "ci", ID: 1, Status: "completed", Result: result, At: at}}
+	}
+	if n := told(resultsAt, report("failure", resultsAt)); n != 1 {
+		t.Errorf("told %d times that the check waits for results", n)
+	}
+	if n := told(resultsAt.Add(time.Second), report("failure", resultsAt)); n != 0 {
+		t.Errorf("told %d times more", n)
+	}
+}
