@@ -46,6 +46,7 @@ type config struct {
 	localPages    bool // without sign-in: who is at this machine may act
 	prefixes      []string
 	bots          []string
+	ticketURL     string  // with {id} in it; "" = tickets have no address
 	rate          float64 // negative = no limit
 	burst         int
 	deciders      int
@@ -99,6 +100,11 @@ func (s settings) check(log *slog.Logger) (config, error) {
 		cfg.metricsListen = c.address("metrics-listen", s.MetricsListen)
 		if cfg.metricsListen == cfg.listen && !strings.HasSuffix(cfg.listen, ":0") {
 			c.wrong("metrics-listen and listen are both %s: give the metrics an address of their own, or \"off\"", s.Listen)
+		}
+	}
+	if cfg.ticketURL = s.TicketURL; cfg.ticketURL != "" {
+		if c.url("ticket-url", strings.ReplaceAll(cfg.ticketURL, "{id}", "1")); !strings.Contains(cfg.ticketURL, "{id}") {
+			c.wrong("ticket-url: %q has no {id} in it, where the name of the ticket goes", cfg.ticketURL)
 		}
 	}
 	for _, p := range cfg.prefixes {

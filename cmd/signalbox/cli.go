@@ -31,6 +31,8 @@ type commands struct {
 	Targets targetsCommand `cmd:"" group:"ci" help:"Find out which targets a pull request impacts, and upload them. A queue in parallel mode wants to know."`
 	Upload  uploadCommand  `cmd:"" group:"ci" help:"Send test reports to Signalbox, and pass if everything that failed is quarantined."`
 
+	Quarantine quarantineCommands `cmd:"" group:"tests" help:"What people decided about flaky tests."`
+
 	Demo    demoCommand    `cmd:"" group:"server" help:"Show the whole thing on this machine: a simulated GitHub, a few authors, a CI, and the real server."`
 	Serve   serveCommand   `cmd:"" group:"server" help:"Run the server."`
 	Migrate migrateCommand `cmd:"" group:"server" help:"Bring the database's schema up to date. serve does so by itself."`
@@ -56,6 +58,7 @@ var groups = kong.Groups{
 	"pulls":  "Pull requests:",
 	"queues": "Queues:",
 	"ci":     "In CI:",
+	"tests":  "Flaky tests:",
 	"server": "Where the server runs:",
 	"other":  "This program:",
 

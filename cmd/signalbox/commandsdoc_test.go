@@ -192,7 +192,7 @@ func TestTheTablesAreWhole(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"bash qu":                             "queue\n",
+		"bash que":                            "queue\n",
 		"bash queue re":                       "resume\n",
 		"bash submit 7 --pri":                 "--priority\n",
 		"bash submit -p l":                    "low\nlowest\n",

@@ -167,7 +167,7 @@ func (s *service) routes() (http.Handler, error) {
 		return nil, err
 	}
 	api := rest.New(rest.Config{
-		Store: s.db.DB, Tests: s.db.DB, Subscribers: s.notify, BaseURL: s.cfg.baseURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
+		Store: s.db.DB, Tests: s.db.DB, Subscribers: s.notify, BaseURL: s.cfg.baseURL, TicketURL: s.cfg.ticketURL, Host: s.host, HostName: s.cfg.host, AllowedBots: s.cfg.bots, Version: programVersion(), Log: s.cfg.log, Now: s.clock.Now,
 		RatePerSecond: s.cfg.rate, Burst: s.cfg.burst, OnRequest: s.metrics.requested,
 		Preview: previews.preview,
 		IsGone:  func(err error) bool { return gitprovider.KindOf(err) == gitprovider.Gone },

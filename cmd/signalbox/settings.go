@@ -20,6 +20,7 @@ type settings struct {
 	CommandPrefixes    string `default:"/signalbox" env:"SIGNALBOX_COMMAND_PREFIXES" help:"Words that begin a long command, separated by commas. /merge and /cancel always work."`
 	PrivilegedRight    string `default:"admin" env:"SIGNALBOX_PRIVILEGED_RIGHT" help:"Right on the repository that --force and urgent priority take: admin or write."`
 	AllowedBots        string `env:"SIGNALBOX_ALLOWED_BOTS" help:"Logins of bots whose commands are obeyed, separated by commas."`
+	TicketURL          string `name:"ticket-url" env:"SIGNALBOX_TICKET_URL" help:"Where a ticket is found by its name, which takes the place of {id}, such as https://acme.atlassian.net/browse/{id}: for tickets that are linked to tests by name alone."`
 	APIRate            string `name:"api-rate" default:"100" env:"SIGNALBOX_API_RATE" help:"Requests a second that one API token may make; 0 for no limit."`
 	APIBurst           string `name:"api-burst" default:"200" env:"SIGNALBOX_API_BURST" help:"Requests that one API token may make at once."`
 	SubscriberNetworks string `env:"SIGNALBOX_SUBSCRIBER_NETWORKS" help:"Networks that webhooks may be sent to although they are not public, separated by commas, such as 10.1.2.0/24. Default: none."`
