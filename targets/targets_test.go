@@ -241,3 +241,37 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Whatever stands in a file with rules, reading it ends, and the rules that come
+// of it are all ones that can match.
+func FuzzReadRules(f *testing.F) {
+	f.Add(rulesFile)
+	f.Add("impacted_targets: {folders: [a], targets: {b: [c]}, otherwise: nothing}")
+	f.Add("impacted_targets: &a\n  folders: [*a]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ReadRules("f.yaml", strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
+		var s Set
+		r.Impacted("services/pay/x.go", &s)
+	})
+}
+
+// Whatever go list prints, reading it ends.
+func FuzzReadGoPackages(f *testing.F) {
+	f.Add(`{"ImportPath":"m","Dir":"/r","Imports":["m/a"]}{"ImportPath":"m/a","Dir":"/r/a","Imports":["m"]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		g, err := ReadGoPackages(strings.NewReader(text), "/r")
+		if err != nil {
+			return
+		}
+		var s Set
+		g.Changed("a/b/c.go", &s)
+		g.Changed("x.go", &s)
+		g.Impacted(&s)
+	})
+}

@@ -40,7 +40,7 @@ func TestTheCommandsAreDocumented(t *testing.T) {
 	for _, c := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", c.code, c.meaning)
 	}
-	shared := map[string][]*kong.Flag{} // flags by the group that they are in
+	shared := sharedFlags(app)
 	title := ""
 	for _, node := range app.Leaves(true) {
 		if g := node.ClosestGroup(); g.Title != title {
@@ -50,9 +50,9 @@ func TestTheCommandsAreDocumented(t *testing.T) {
 		document(&b, node, shared)
 	}
 	b.WriteString("\n## Flags that several commands have\n")
-	for _, key := range []string{"target", "connection", "storage", "github", "commits", "logging"} {
-		fmt.Fprintf(&b, "\n### %s\n\n", strings.TrimSuffix(groups[key], ":"))
-		flagTable(&b, shared[key])
+	for _, g := range shared {
+		fmt.Fprintf(&b, "\n### %s\n\n", g.title)
+		flagTable(&b, g.flags)
 	}
 	b.WriteString("\n## Settings of a queue\n\n`queue create` and `queue set` take them as `name=value`, and `queue get` shows them. A switch is on or off, a list has commas.\n\n| setting | values | default | what it does |\n|---|---|---|---|\n")
 	for _, s := range web.Settings() {
@@ -91,8 +91,60 @@ answered.
 |---|---|
 `
 
+// flagGroup are flags under a title.
+type flagGroup struct {
+	title string
+	flags []*kong.Flag
+}
+
+// grouped are the flags of a command by their groups, in order; those without
+// one come first.
+func grouped(node *kong.Node) []flagGroup {
+	all := []flagGroup{{}}
+	for _, f := range node.Flags {
+		i := 0
+		if f.Group != nil {
+			title := strings.TrimSuffix(f.Group.Title, ":")
+			if i = slices.IndexFunc(all, func(g flagGroup) bool { return g.title == title }); i < 0 {
+				i = len(all)
+				all = append(all, flagGroup{title: title})
+			}
+		}
+		all[i].flags = append(all[i].flags, f)
+	}
+	return all
+}
+
+// sharedFlags are the groups of flags that several commands have, each with all
+// flags that one of them has.
+func sharedFlags(app *kong.Application) (shared []flagGroup) {
+	commands := map[string]int{}
+	var all []flagGroup
+	for _, node := range app.Leaves(true) {
+		for _, g := range grouped(node)[1:] {
+			commands[g.title]++
+			i := slices.IndexFunc(all, func(known flagGroup) bool { return known.title == g.title })
+			if i < 0 {
+				all = append(all, g)
+				continue
+			}
+			for _, f := range g.flags {
+				if !slices.ContainsFunc(all[i].flags, func(known *kong.Flag) bool { return known.Name == f.Name }) {
+					all[i].flags = append(all[i].flags, f)
+				}
+			}
+		}
+	}
+	for _, g := range all {
+		if commands[g.title] > 1 {
+			shared = append(shared, g)
+		}
+	}
+	return shared
+}
+
 // document writes the part about one command.
-func document(b *strings.Builder, node *kong.Node, shared map[string][]*kong.Flag) {
+func document(b *strings.Builder, node *kong.Node, shared []flagGroup) {
 	fmt.Fprintf(b, "\n### signalbox %s\n\n%s\n\n    signalbox %s\n", node.Path(), node.Help, node.Summary())
 	if detail := strings.TrimSpace(node.Detail); detail != "" {
 		fmt.Fprintf(b, "\n%s\n", detail)
@@ -100,25 +152,18 @@ func document(b *strings.Builder, node *kong.Node, shared map[string][]*kong.Fla
 	for _, arg := range node.Positional {
 		fmt.Fprintf(b, "\n`%s`: %s\n", arg.Name, arg.Help)
 	}
-	var own []*kong.Flag
 	var also []string
-	for _, f := range node.Flags {
-		if f.Group == nil {
-			own = append(own, f)
-			continue
+	for _, g := range grouped(node) {
+		switch known := slices.ContainsFunc(shared, func(k flagGroup) bool { return k.title == g.title }); {
+		case known:
+			also = append(also, fmt.Sprintf("[%s](#%s)", strings.ToLower(g.title[:1])+g.title[1:], strings.ToLower(strings.ReplaceAll(g.title, " ", "-"))))
+		case len(g.flags) > 0:
+			if g.title != "" {
+				fmt.Fprintf(b, "\n%s:\n", g.title)
+			}
+			b.WriteString("\n")
+			flagTable(b, g.flags)
 		}
-		if !slices.ContainsFunc(shared[f.Group.Key], func(k *kong.Flag) bool { return k.Name == f.Name }) {
-			shared[f.Group.Key] = append(shared[f.Group.Key], f)
-		}
-		title := strings.TrimSuffix(f.Group.Title, ":")
-		link := fmt.Sprintf("[%s](#%s)", strings.ToLower(title[:1])+title[1:], strings.ToLower(strings.ReplaceAll(title, " ", "-")))
-		if !slices.Contains(also, link) {
-			also = append(also, link)
-		}
-	}
-	if len(own) > 0 {
-		b.WriteString("\n")
-		flagTable(b, own)
 	}
 	if len(also) > 0 {
 		fmt.Fprintf(b, "\nAlso: %s.\n", strings.Join(also, ", "))

@@ -77,8 +77,11 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	if out, err = command(t, "token", "create", dsn, "--org=acme"); err != nil || !strings.HasPrefix(out, "sbx_") || strings.Count(out, "\n") != 1 {
 		t.Errorf("%v: %q", err, out)
 	}
-	if _, err := command(t, "token", "revoke", dsn, "--org=acme", "1"); err != nil {
-		t.Error(err)
+	if out, err := command(t, "token", "revoke", dsn, "--org=acme", "1", "--json"); err != nil || out != `{"id":1,"org":"acme","revoked":true}`+"\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := command(t, "migrate", dsn, "--json"); err != nil || out != `{"upToDate":true}`+"\n" {
+		t.Errorf("%v: %s", err, out)
 	}
 	if _, err := command(t, "token", "revoke", dsn, "--org=acme", "99"); err == nil || !strings.Contains(err.Error(), "no token 99") {
 		t.Errorf("%v", err)

@@ -20,8 +20,8 @@ import (
 // simulateCommand plays a queue in virtual time: with numbers that somebody
 // gives, with what has happened in a queue, or with the cells of the benchmark.
 type simulateCommand struct {
-	storage
-	logging
+	storage  `group:"storage"`
+	logging  `group:"logging"`
 	PerHour  float64 `name:"per-hour" default:"20" help:"How many pull requests are ready to land in an hour."`
 	Workers  int     `default:"20" help:"How many test runs CI takes at once."`
 	Minutes  float64 `default:"20" help:"How long the tests take: the median."`

@@ -158,6 +158,7 @@ type tokenRevokeCommand struct {
 	logging `group:"logging"`
 	Org     string `required:"" help:"Organisation."`
 	ID      int64  `arg:"" help:"Number of the token, from token list."`
+	JSON    bool   `name:"json" help:"Print JSON."`
 }
 
 // Run revokes.
@@ -170,6 +171,13 @@ func (t tokenRevokeCommand) Run(ctx context.Context, c console) error {
 		if errors.Is(err, queue.ErrNotFound) {
 			return fmt.Errorf("organisation %s has no token %d: signalbox token list --org %s shows them", t.Org, t.ID, t.Org)
 		}
+		switch {
+		case err != nil:
+			return err
+		case t.JSON:
+			return printJSON(c, map[string]any{"id": t.ID, "org": org.Slug, "revoked": true})
+		}
+		_, err = fmt.Fprintf(c.err, "Token %d of organisation %s is revoked.\n", t.ID, org.Slug)
 		return err
 	})
 }
@@ -178,11 +186,15 @@ func (t tokenRevokeCommand) Run(ctx context.Context, c console) error {
 type migrateCommand struct {
 	storage `group:"storage"`
 	logging `group:"logging"`
+	JSON    bool `name:"json" help:"Print JSON."`
 }
 
 // Run migrates.
 func (m migrateCommand) Run(ctx context.Context, c console) error {
 	return m.with(ctx, m.logging, c, func(*db.DB) error {
+		if m.JSON {
+			return printJSON(c, map[string]any{"upToDate": true})
+		}
 		_, err := fmt.Fprintln(c.err, "The database's schema is up to date.")
 		return err
 	})
