@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
+
+	"signalbox/queue"
 )
 
 // notReadyAgain is longer than package queue lets pass before it reads a pull
@@ -37,6 +39,22 @@ func (db *DB) ResyncSoon(ctx context.Context, now time.Time) error {
 	}
 	db.signals.raise()
 	return nil
+}
+
+// ReposWithCommands lists the connected repositories that have a queue which
+// takes commands.
+func (db *DB) ReposWithCommands(ctx context.Context) ([]queue.Repo, error) {
+	var rows []repoRow
+	if err := db.sql.SelectContext(ctx, &rows, selectRepository+`
+		WHERE r.installation IS NOT NULL AND EXISTS (SELECT 1 FROM queues WHERE repository_id = r.id AND commands_enabled)
+		ORDER BY r.id`); err != nil {
+		return nil, fail("list repositories with commands", err)
+	}
+	repos := make([]queue.Repo, len(rows))
+	for i, r := range rows {
+		repos[i] = r.repo(r.ID)
+	}
+	return repos, nil
 }
 
 // LastDelivery is when the newest delivery of the host was received; zero if

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -248,7 +249,7 @@ func (rc *Receiver) receive(ctx context.Context, name, delivery string, payload 
 	// A host that hangs up does not undo what it told us.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	fresh, err := rc.store.Receive(ctx, delivery, rc.host, said.repo, said.facts, said.connections)
+	fresh, err := rc.store.Receive(ctx, cmp.Or(said.once, delivery), rc.host, said.repo, said.facts, said.connections)
 	if err != nil {
 		log.Error("webhook not stored; the host can deliver it again", "err", err)
 		return Unavailable, &problem{http.StatusServiceUnavailable, "STORE_UNAVAILABLE",

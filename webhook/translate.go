@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ type translation struct {
 	repo        int64 // the host's number of the repository that the facts are about
 	facts       []queue.Fact
 	connections []account.Connection
+	// once, if not empty, is what to remember it by in place of the delivery's
+	// id: it can become known in another way than by a delivery.
+	once string
 }
 
 // empty reports whether there is nothing to store. Facts without a repository
@@ -60,7 +64,11 @@ func metricName(name string) string {
 func (tr translator) translate(event any, now time.Time) translation {
 	switch e := event.(type) {
 	case *github.IssueCommentEvent:
-		return about(e.GetRepo(), tr.comment(e, now)...)
+		said := about(e.GetRepo(), tr.comment(e, now)...)
+		if e.GetAction() == "created" && e.GetComment().GetID() != 0 {
+			said.once = fmt.Sprintf("comment-%d", e.GetComment().GetID())
+		}
+		return said
 	case *github.PullRequestEvent:
 		return about(e.GetRepo(), tr.pullRequest(e, now)...)
 	case *github.PullRequestReviewEvent:

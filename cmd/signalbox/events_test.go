@@ -163,6 +163,16 @@ func (w *town) hostVerbs() map[string]func([]string) (string, error) {
 			_, err := w.sim.Comment(w.name, atoi(a[0]), a[1], strings.Join(a[2:], " "))
 			return err
 		}),
+		// edit 1 bob some words: bob changes the newest comment of his on #1
+		"edit": quiet(func(a []string) error {
+			comments, err := w.sim.Comments(w.name, atoi(a[0]))
+			for _, c := range slices.Backward(comments) {
+				if c.Author == a[1] {
+					return w.sim.EditComment(c.ID, a[1], strings.Join(a[2:], " "))
+				}
+			}
+			return errors.Join(err, fmt.Errorf("%s has said nothing on #%s", a[1], a[0]))
+		}),
 		// tick 1 alice: alice ticks the box of our comment on #1
 		"tick": quiet(w.tick),
 		// thread 1 bob some words: bob begins a conversation on #1; resolve 1 ends the last

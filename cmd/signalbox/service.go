@@ -35,15 +35,17 @@ type service struct {
 	metrics *metrics
 	handler http.Handler // of the main address
 	pages   *web.Handler
+	hooks   *webhook.Receiver
 	clock   engine.Clock
 
 	ready       atomic.Bool
-	connected   atomic.Bool   // the last reading of the installations worked
-	redelivered time.Time     // upkeep's: missed webhooks from before were looked for
-	astray      chan struct{} // something is not where it was on the host
-	looking     atomic.Int64  // who waits for somebody to look for it
-	looked      time.Time     // upkeep's: when somebody did
-	broken      chan error    // yields when something ended that should not have
+	connected   atomic.Bool                // the last reading of the installations worked
+	redelivered time.Time                  // upkeep's: missed webhooks from before were looked for
+	heard       map[queue.RepoID]time.Time // upkeep's: of what comments say is known until then, by the host's clock
+	astray      chan struct{}              // something is not where it was on the host
+	looking     atomic.Int64               // who waits for somebody to look for it
+	looked      time.Time                  // upkeep's: when somebody did
+	broken      chan error                 // yields when something ended that should not have
 
 	main, ops *listener
 	presence  *db.Presence
@@ -70,7 +72,7 @@ func (r replacements) now() func() time.Time {
 // newService takes the addresses, makes the parts and connects them. Nothing
 // runs yet. The caller calls stop, with an error too.
 func newService(cfg config, d *database, r replacements) (s *service, err error) {
-	s = &service{cfg: cfg, db: d, clock: r.clock, broken: make(chan error, 1), astray: make(chan struct{}, 1), metrics: newMetrics(d)}
+	s = &service{cfg: cfg, db: d, clock: r.clock, broken: make(chan error, 1), astray: make(chan struct{}, 1), heard: map[queue.RepoID]time.Time{}, metrics: newMetrics(d)}
 	if s.clock == nil {
 		s.clock = engine.Wall{}
 	}
@@ -147,7 +149,8 @@ func subscriberLinks(base string) notify.Links {
 // routes is everything on the main address. Paths are compared as they came:
 // nothing is cleaned or redirected.
 func (s *service) routes() (http.Handler, error) {
-	hooks, err := webhook.New(webhook.Config{
+	var err error
+	s.hooks, err = webhook.New(webhook.Config{
 		Secret: s.cfg.webhookSecret, Store: s.db.DB, Host: s.cfg.host, AppID: s.cfg.appID, AppSlug: s.cfg.appSlug,
 		Marker: texts.Marker, Checkbox: texts.Checkbox, CommandPrefixes: s.cfg.prefixes,
 		OnEvent: s.metrics.received, Log: s.cfg.log, Clock: s.clock.Now,
@@ -175,7 +178,7 @@ func (s *service) routes() (http.Handler, error) {
 	return newBodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case path == "/webhook":
-			hooks.ServeHTTP(w, r)
+			s.hooks.ServeHTTP(w, r)
 		case path == "/v1" || strings.HasPrefix(path, "/v1/") || path == "/docs/api":
 			api.ServeHTTP(w, r)
 		case path == "/healthz":

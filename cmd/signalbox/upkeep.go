@@ -164,8 +164,43 @@ func (s *service) redeliver(ctx context.Context) {
 		s.cfg.log.Info("webhooks that did not arrive are delivered again", "webhooks", n)
 	}
 	if err != nil {
-		s.cfg.log.Warn("missed webhooks were not looked for; a resync finds what they said, but for commands", "error", err)
-		return
+		s.cfg.log.Warn("missed webhooks were not looked for; a resync finds what they said, and commands are looked for in comments", "error", err)
+	} else {
+		s.redelivered = asked.Add(-deliverySlack)
 	}
-	s.redelivered = asked.Add(-deliverySlack)
+	s.findCommands(ctx, since)
+}
+
+// findCommands looks for commands in comments of which the host sent no
+// webhook and knows of no failure. It costs a call for each repository that
+// has a queue, every five minutes, and that one is free while nobody comments.
+// Commands in reviews are not looked for: they would take a call for each pull
+// request.
+func (s *service) findCommands(ctx context.Context, since time.Time) {
+	repos, err := s.db.ReposWithCommands(ctx)
+	for _, repo := range repos {
+		from, known := s.heard[repo.ID]
+		if !known {
+			from = since
+		}
+		comments, failed := s.host.Comments(ctx, repo, from)
+		n := 0
+		if failed == nil {
+			n, failed = s.hooks.Missed(ctx, repo.HostID, comments)
+		}
+		if n > 0 {
+			s.cfg.log.Info("commands of which no webhook came were found", "repo", repo.String(), "commands", n)
+		}
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		if len(comments) > 0 {
+			from = comments[len(comments)-1].Updated
+		}
+		s.heard[repo.ID] = from
+	}
+	if err != nil && ctx.Err() == nil {
+		s.cfg.log.Warn("comments were not looked through for missed commands; it is tried again in five minutes", "error", err)
+	}
 }

@@ -60,7 +60,8 @@ var preflightChecks = []struct {
 	{"own_check", (*preflight).ownCheck},
 }
 
-// errEnough ends a preflight after whose finding the others mean nothing.
+// errEnough ends a preflight after whose finding the others mean nothing, and a
+// list of which enough was read.
 var errEnough = errors.New("enough")
 
 // Preflight looks at a queue's set-up, see gitprovider.Reader. What may not be

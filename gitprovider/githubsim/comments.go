@@ -1,8 +1,10 @@
 package githubsim
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // maxComment is the longest comment that GitHub takes.
@@ -53,6 +55,37 @@ func (c *call) listComments() (any, error) {
 		return nil, err
 	}
 	return paged(c, p.comments, func(k *comment) any { return c.s.commentJSON(k) })
+}
+
+// listAllComments lists the comments of a repository, by when they were made,
+// or changed with sort=updated, since a moment if one is given.
+func (c *call) listAllComments() (any, error) {
+	var since time.Time
+	if text := c.query("since", ""); text != "" {
+		var err error
+		if since, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, invalid("since is no time")
+		}
+	}
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	var all []*comment
+	for _, k := range c.s.comments {
+		if k.pull.repo == c.repo && !k.updated.Before(since) {
+			all = append(all, k)
+		}
+	}
+	byUpdate := c.query("sort", "created") == "updated"
+	slices.SortFunc(all, func(a, b *comment) int {
+		if byUpdate {
+			return cmp.Or(a.updated.Compare(b.updated), cmp.Compare(a.id, b.id))
+		}
+		return cmp.Compare(a.id, b.id)
+	})
+	if byUpdate && c.query("direction", "desc") == "desc" {
+		slices.Reverse(all)
+	}
+	return paged(c, all, func(k *comment) any { return c.s.commentJSON(k) })
 }
 
 // commentBody reads the body of a call that writes a comment.

@@ -93,6 +93,7 @@ func (s *Server) routeTable() []route {
 		{"GET", r + "/pulls/{number}/merge", "pull_requests:read", (*call).pullMerged, nil},
 		{"PUT", r + "/pulls/{number}/merge", "contents:write", (*call).mergePull, nil},
 
+		{"GET", r + "/issues/comments", "issues:read", (*call).listAllComments, nil},
 		{"GET", r + "/issues/comments/{id}", "issues:read", (*call).getComment, nil},
 		{"PATCH", r + "/issues/comments/{id}", "issues:write", (*call).updateComment, nil},
 		{"DELETE", r + "/issues/comments/{id}", "issues:write", (*call).deleteComment, nil},

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,48 @@ func TestTwoWhoTellAtOnceTellOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Ten changes within a second, told by jobs of two copies that overlap as they
+// like: what stands there in the end is the last one, in one comment.
+func TestTenChangesInASecondEndWithTheLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := staged(t)
+		s.change(1, func(w *queue.Snapshot) { w.Queue.StateLabelsEnabled = true })
+		s.pause = func() { time.Sleep(30 * time.Millisecond) }
+		other := *s
+		other.e = anotherCopy(t, s)
+		states := append(slices.Repeat([]queue.EntryState{queue.NotReady, queue.Pending, queue.Cancelled}, 3), queue.Merged)
+		var jobs sync.WaitGroup
+		for i, state := range states {
+			s.change(1, func(w *queue.Snapshot) {
+				e := w.Entries["e7"]
+				e.State, e.Reason, e.Message, e.Version = state, queue.CancelledByUser, "", e.Version+1
+				if state == queue.Merged {
+					e.Reason = queue.MergedByQueue
+				}
+			})
+			who := []*stage{s, &other}[i%2]
+			jobs.Go(func() {
+				if _, err := who.perform(queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(90 * time.Millisecond)
+		}
+		jobs.Wait()
+		bodies := s.on(7)
+		if len(bodies) != 1 || !strings.Contains(bodies[0], "**Signalbox: merged**") {
+			t.Errorf("comments = %q, want one that says merged", bodies)
+		}
+		if got := s.status("0000007abc"); got.Conclusion != "success" {
+			t.Errorf("status check = %+v, want success", got)
+		}
+		if got := strings.Join(s.prs[7].Labels, ", "); got != "signalbox: merged" {
+			t.Errorf("labels = %s, want signalbox: merged", got)
+		}
+	})
 }
 
 // anotherCopy is an engine that shares the store and the host of another.
