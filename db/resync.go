@@ -41,20 +41,30 @@ func (db *DB) ResyncSoon(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// ReposWithCommands lists the connected repositories that have a queue which
-// takes commands.
-func (db *DB) ReposWithCommands(ctx context.Context) ([]queue.Repo, error) {
-	var rows []repoRow
-	if err := db.sql.SelectContext(ctx, &rows, selectRepository+`
-		WHERE r.installation IS NOT NULL AND EXISTS (SELECT 1 FROM queues WHERE repository_id = r.id AND commands_enabled)
-		ORDER BY r.id`); err != nil {
-		return nil, fail("list repositories with commands", err)
+// Listening is a repository that takes commands, and since when.
+type Listening struct {
+	Repo  queue.Repo
+	Since time.Time
+}
+
+// Listening lists the connected repositories that have a queue which takes
+// commands, with the time when the first of those was made.
+func (db *DB) Listening(ctx context.Context) ([]Listening, error) {
+	var rows []struct {
+		repoRow
+		Since stamp `json:"since"`
 	}
-	repos := make([]queue.Repo, len(rows))
+	if err := db.sql.SelectContext(ctx, &rows, `
+		SELECT r.id, r.org_id,`+selectRepo+`, q.since FROM repositories r`+fromRepo+`
+		JOIN (SELECT repository_id, min(created_at) AS since FROM queues WHERE commands_enabled GROUP BY repository_id) q ON q.repository_id = r.id
+		WHERE r.installation IS NOT NULL ORDER BY r.id`); err != nil {
+		return nil, fail("list repositories that take commands", err)
+	}
+	list := make([]Listening, len(rows))
 	for i, r := range rows {
-		repos[i] = r.repo(r.ID)
+		list[i] = Listening{r.repo(r.ID), time.Time(r.Since)}
 	}
-	return repos, nil
+	return list, nil
 }
 
 // LastDelivery is when the newest delivery of the host was received; zero if

@@ -173,23 +173,26 @@ func (s *service) redeliver(ctx context.Context) {
 
 // findCommands looks for commands in comments of which the host sent no
 // webhook and knows of no failure. It costs a call for each repository that
-// has a queue, every five minutes, and that one is free while nobody comments.
-// Commands in reviews are not looked for: they would take a call for each pull
-// request.
+// has a queue, every five minutes, and that one is free while no comment there
+// changes. Commands in reviews are not looked for: they would take a call for
+// each pull request. What was said before there was a queue was not said to us.
 func (s *service) findCommands(ctx context.Context, since time.Time) {
-	repos, err := s.db.ReposWithCommands(ctx)
-	for _, repo := range repos {
-		from, known := s.heard[repo.ID]
+	listening, err := s.db.Listening(ctx)
+	for _, l := range listening {
+		from, known := s.heard[l.Repo.ID]
 		if !known {
 			from = since
 		}
-		comments, failed := s.host.Comments(ctx, repo, from)
+		if from.Before(l.Since) {
+			from = l.Since
+		}
+		comments, failed := s.host.Comments(ctx, l.Repo, from)
 		n := 0
 		if failed == nil {
-			n, failed = s.hooks.Missed(ctx, repo.HostID, comments)
+			n, failed = s.hooks.Missed(ctx, l.Repo.HostID, comments)
 		}
 		if n > 0 {
-			s.cfg.log.Info("commands of which no webhook came were found", "repo", repo.String(), "commands", n)
+			s.cfg.log.Info("commands of which no webhook came were found", "repo", l.Repo.String(), "commands", n)
 		}
 		if failed != nil {
 			err = errors.Join(err, failed)
@@ -198,7 +201,7 @@ func (s *service) findCommands(ctx context.Context, since time.Time) {
 		if len(comments) > 0 {
 			from = comments[len(comments)-1].Updated
 		}
-		s.heard[repo.ID] = from
+		s.heard[l.Repo.ID] = from
 	}
 	if err != nil && ctx.Err() == nil {
 		s.cfg.log.Warn("comments were not looked through for missed commands; it is tried again in five minutes", "error", err)

@@ -21,7 +21,7 @@ const mostComments = 2000
 
 // Comments lists the comments on pull requests of a repository that were made
 // or changed since a moment, the oldest change first. While since stays the
-// same and nobody comments, asking costs nothing: the host says that its answer
+// same and no comment changes, asking costs nothing: the host says that its answer
 // has not changed.
 func (c *Client) Comments(ctx context.Context, repo queue.Repo, since time.Time) ([]account.Comment, error) {
 	k, err := c.conn(repo)
