@@ -52,6 +52,10 @@ var access = map[string]need{
 	"POST /q/:host/:owner/:name/create":           admin,
 	"GET /orgs/:org/tokens":                       owner,
 	"GET /orgs/:org/audit":                        owner,
+	"GET /orgs/:org/subscribers":                  owner,
+	"GET /orgs/:org/subscribers/:id":              owner,
+	"POST /orgs/:org/subscribers":                 owner,
+	"POST /orgs/:org/subscribers/:id":             owner,
 	"POST /orgs/:org/tokens":                      owner,
 	"POST /orgs/:org/tokens/revoke":               owner,
 	"GET /sign-in":                                nothing,
@@ -90,7 +94,7 @@ func registered(t *testing.T, h *Handler) []string {
 func address(route string) (method, path string) {
 	method, path, _ = strings.Cut(route, " ")
 	path = strings.NewReplacer(":host", "github.com", ":owner", "acme", ":name", "app", ":number", "12", ":deed", "cancel",
-		":run", "run-two", ":org", "acme", ":test", testNumber(1).String(), ":upload", "13", "*path", "").Replace(path)
+		":run", "run-two", ":org", "acme", ":id", "one", ":test", testNumber(1).String(), ":upload", "13", "*path", "").Replace(path)
 	if strings.HasPrefix(path, "/q/") {
 		path += "?branch=release%2F1.2&from=1772323200&until=1772409600"
 	}
@@ -107,6 +111,8 @@ var forms = map[string]url.Values{
 	"POST /q/:host/:owner/:name/settings":    {"was.concurrency": {"2"}, "concurrency": {"3"}},
 	"POST /orgs/:org/tokens":                 {"name": {"x"}, "scope": {"read"}},
 	"POST /orgs/:org/tokens/revoke":          {"id": {"1"}},
+	"POST /orgs/:org/subscribers":            {"name": {"x"}, "kind": {"webhook"}, "url": {"https://x.example/"}, "events": {"pull_request.merged"}},
+	"POST /orgs/:org/subscribers/:id":        {"deed": {"delete"}},
 }
 
 // Who may use which page, and do what: every route, by everybody. Whoever may
@@ -197,7 +203,7 @@ func use(v *visit, w *world, route string, signed bool) (status int, changed boo
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return status, len(w.wishes) > 0 || len(w.tokens) != tokens || !w.tokens[0].RevokedAt.IsZero() || w.tests.changed()
+	return status, len(w.wishes) > 0 || len(w.tokens) != tokens || !w.tokens[0].RevokedAt.IsZero() || w.tests.changed() || w.told.changed()
 }
 
 // Every deed by somebody who may do it, sent by somebody else in their name.
@@ -231,7 +237,7 @@ func TestNoDeedIsDoneForAnotherSite(t *testing.T) {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 			r.Header = header
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			if answer := v.send(r); answer.Code != http.StatusForbidden || len(w.wishes) > 0 || w.tests.changed() || len(w.sessions) != sessions || len(w.tokens) != tokens {
+			if answer := v.send(r); answer.Code != http.StatusForbidden || len(w.wishes) > 0 || w.tests.changed() || w.told.changed() || len(w.sessions) != sessions || len(w.tokens) != tokens {
 				t.Errorf("%s (%d) %s: status %d, wishes %v", route, needs, name, answer.Code, w.wishes)
 			}
 		}

@@ -99,9 +99,15 @@ var said = map[string]string{
 	"looked":    "The set-up is looked at again. What is found stands here in a moment.",
 	"same":      "Nothing was different, so nothing was changed.",
 	"revoked":   "The token is worthless now.",
-	"created":   "The queue is made. Its set-up on the host is looked at now; what is found stands here in a moment.",
-	"switched":  "Automatic quarantine has been switched.",
-	"decided":   "Your decision counts from now on.",
+
+	"tested":      "A test is on its way. What came of it stands below in a moment.",
+	"told-on":     "It is told again what happens.",
+	"told-off":    "It is told nothing any more.",
+	"redelivered": "It is delivered once more.",
+	"untold":      "It has been deleted.",
+	"created":     "The queue is made. Its set-up on the host is looked at now; what is found stands here in a moment.",
+	"switched":    "Automatic quarantine has been switched.",
+	"decided":     "Your decision counts from now on.",
 }
 
 // told is what a page says about the deed that led to it.

@@ -34,6 +34,7 @@ func orgTabs(org, here string) []tab {
 	return tabs(here, []tab{
 		{Text: "API tokens", URL: tokensURL(org)},
 		{Text: "Audit log", URL: auditURL(org)},
+		{Text: "Webhooks and Slack", URL: subscribersURL(org)},
 	})
 }
 

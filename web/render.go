@@ -69,7 +69,7 @@ func parsePages() (pages, error) {
 		addresses[file] = "/assets/" + versioned
 	}
 	funcs := template.FuncMap{"asset": func(file string) string { return addresses[file] }}
-	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "health", "endings", "tests", "test", "uploads", "upload", "doc"} {
+	for _, name := range []string{"overview", "queue", "pr", "run", "problem", "signin", "settings", "tokens", "audit", "subscribers", "subscriber", "health", "endings", "tests", "test", "uploads", "upload", "doc"} {
 		t, err := template.New("layout.html").Funcs(funcs).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/graph.html", "pages/chart.html", "pages/"+name+".html")
 		if err != nil {
 			return pages{}, fmt.Errorf("parse page %s: %w", name, err)

@@ -60,6 +60,8 @@ type auditRow struct {
 
 var deedNames = map[account.Deed]string{
 	account.QueueCreated: "made the queue", account.QueueChanged: "changed the queue", account.QueueDeleted: "deleted the queue",
+	account.SubscriberCreated: "added the subscriber", account.SubscriberChanged: "changed the subscriber", account.SubscriberDeleted: "deleted the subscriber",
+	account.SubscriberRotated: "made a new secret for the subscriber", account.SubscriberDisabled: "switched off the subscriber",
 	account.TokenCreated: "made the API token", account.TokenRevoked: "revoked the API token",
 	account.QuarantineSwitched: "switched automatic quarantine of",
 }

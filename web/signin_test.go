@@ -46,7 +46,7 @@ type visit struct {
 func guarded(t *testing.T, w *world) *visit {
 	t.Helper()
 	h, err := New(Config{
-		Store: w, Host: w, SignIn: &door{verifiers: map[string]string{}}, BaseURL: "https://signalbox.example.com", Clock: func() time.Time { return noon },
+		Store: w, Subscribers: w.told, Host: w, SignIn: &door{verifiers: map[string]string{}}, BaseURL: "https://signalbox.example.com", Clock: func() time.Time { return noon },
 		Docs: fstest.MapFS{"README.md": {Data: []byte("# Documents\n")}},
 	})
 	if err != nil {

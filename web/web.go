@@ -60,6 +60,7 @@ type Config struct {
 // Handler serves the pages. It is safe for concurrent use.
 type Handler struct {
 	store  Store
+	told   Subscribers
 	log    *slog.Logger
 	clock  func() time.Time
 	pages  pages
@@ -101,7 +102,7 @@ func New(cfg Config) (*Handler, error) {
 		host: cfg.Host, replay: cfg.Preview, signIn: cfg.SignIn, local: cfg.Local, base: strings.TrimRight(cfg.BaseURL, "/"),
 		secure: strings.HasPrefix(cfg.BaseURL, "https://"), secret: []byte(rand.Text() + rand.Text()),
 		rights: &rights{kept: map[rightKey]rightKept{}}, crossOrigin: http.NewCrossOriginProtection(),
-		store: cfg.Store, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log),
+		store: cfg.Store, told: cfg.Subscribers, log: cfg.Log, clock: cfg.Clock, pages: parsed, live: newLive(cfg.Store, cfg.Log),
 	}
 	if origin, err := url.Parse(h.base); err == nil && origin.Host != "" {
 		// Behind a proxy that changes the name that is asked for.
@@ -138,6 +139,8 @@ func (h *Handler) routes() *httprouter.Router {
 		"/q/:host/:owner/:name/uploads/:upload": h.upload,
 		"/orgs/:org/tokens":                     h.tokens,
 		"/orgs/:org/audit":                      h.audit,
+		"/orgs/:org/subscribers":                h.subscribers,
+		"/orgs/:org/subscribers/:id":            h.subscriber,
 	} {
 		r.Handler(http.MethodGet, path, h.guard(h.page(show)))
 		r.Handler(http.MethodHead, path, h.guard(h.page(show)))
@@ -161,6 +164,8 @@ func (h *Handler) routes() *httprouter.Router {
 		r.Handler(http.MethodPost, path, h.guard(h.deed(do)))
 	}
 	r.Handler(http.MethodPost, "/orgs/:org/tokens", h.guard(h.form(h.createToken)))
+	r.Handler(http.MethodPost, "/orgs/:org/subscribers", h.guard(h.form(h.subscribe)))
+	r.Handler(http.MethodPost, "/orgs/:org/subscribers/:id", h.guard(h.form(h.subscriberDeed)))
 	if h.signIn != nil {
 		r.HandlerFunc(http.MethodGet, "/sign-in", h.signInPage)
 		r.HandlerFunc(http.MethodGet, "/auth/start", h.startSignIn)

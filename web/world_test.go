@@ -48,6 +48,7 @@ type world struct {
 	hash     [32]byte       // of the newest token
 	author   account.Author // of the last change of a token
 	audits   []account.Audit
+	told     *toldWorld
 }
 
 func sha(c string) string { return strings.Repeat(c, 40) }
@@ -63,7 +64,7 @@ func newWorld() *world {
 	alone := q
 	alone.ID, alone.Repo.ID, alone.Repo.Name, alone.Branch = 3, 2, "lib", "main"
 
-	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1),
+	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1), told: newTold(),
 		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}, tests: newTests(), bare: bare}
 	w.turn.Store(4)
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
