@@ -206,10 +206,10 @@ func rest(ctx context.Context, wait time.Duration) bool {
 func refusal(host string, resp *http.Response, body []byte) *Error {
 	e := &Error{Host: host, Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id"), Location: resp.Header.Get("Location")}
 	var told struct {
-		Error struct{ Code, Message string }
+		Error struct{ Code, Message, Help string }
 	}
 	if json.Unmarshal(body, &told) == nil {
-		e.Code, e.Message = told.Error.Code, told.Error.Message
+		e.Code, e.Message, e.Help = told.Error.Code, told.Error.Message, told.Error.Help
 	}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
 		e.RetryAfter = min(time.Duration(min(seconds, 1<<20))*time.Second, mostObedient)

@@ -14,6 +14,7 @@ type Error struct {
 	Status  int    // of HTTP
 	Code    string // for programs, such as QUEUE_NOT_FOUND; "" if the server gave none
 	Message string // a sentence for people; "" likewise
+	Help    string // the address of what to do about it; "" likewise
 	// RequestID finds the call in the server's log; "" if the server gave none.
 	RequestID string
 	// RetryAfter is how long the server asks to be left alone; 0 if it does not.

@@ -335,6 +335,9 @@ type errorBody struct {
 type errorDetail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// Help is the address of what the documents say about the code; none where
+	// nobody knows how this service is reached.
+	Help string `json:"help,omitempty"`
 }
 
 // refuse answers with an error. Details of our own faults go to the log only;
@@ -357,5 +360,9 @@ func (a *API) refuse(w http.ResponseWriter, err error) {
 	if f.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, math.Ceil(f.retry.Seconds())))))
 	}
-	_ = reply(w, f.status, errorBody{errorDetail{f.code, message}}) // it encodes: two strings
+	detail := errorDetail{Code: f.code, Message: message}
+	if a.baseURL != "" {
+		detail.Help = a.baseURL + queue.HelpPath(f.code)
+	}
+	_ = reply(w, f.status, errorBody{detail}) // it encodes: three strings
 }

@@ -15,6 +15,7 @@ type prView struct {
 	PR              prLink
 	State           badge
 	Reason, Message string
+	Help            string // where the documents explain the reason; "" while it is active
 	Since           moment
 	Active          bool
 	Restartable     bool
@@ -89,6 +90,9 @@ func viewPR(s *queue.Snapshot, e *queue.Entry, moves []queue.Move, runs []queue.
 		Waits:       x.WaitsFor, Until: at(x.Until, now), Estimate: guess(x.EstimatedMergeAt, now),
 		Conditions: x.Conditions, Details: details(e, now), Marks: marks(e), NoBatch: e.NoBatch,
 		Priority: queue.PriorityName(e.Priority), Now: at(now, now),
+	}
+	if !v.Active {
+		v.Help = queue.HelpPath(string(e.Reason))
 	}
 	for _, number := range x.TestedWith {
 		v.TestedWith = append(v.TestedWith, linkIn(s, number))

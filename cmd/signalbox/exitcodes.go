@@ -172,7 +172,10 @@ func advice(err error) string {
 	case errors.As(err, &usage):
 		return usage.command + " --help shows what is possible."
 	case errors.As(err, &answered) && answered.Code != "":
-		return cures[answered.Code]
+		if cure := cures[answered.Code]; cure != "" || answered.Help == "" {
+			return cure
+		}
+		return "More: " + printable(answered.Help)
 	case errors.As(err, &stranger), answered != nil && !answered.Passing():
 		return "Check the address: --url, or SIGNALBOX_URL. It is that of the server, such as https://signalbox.example.com."
 	case errors.As(err, &silent) && !errors.Is(err, context.Canceled), answered != nil:

@@ -29,7 +29,7 @@ func Notice(v View) string {
 	if v.Entry.State == queue.Merged {
 		what = "was merged into"
 	}
-	line("%sThis pull request %s %s because %s (`%s`).", callees(v.Entry), what, quoted(v.Queue.Branch), t.what, v.Entry.Reason)
+	line("%sThis pull request %s %s because %s (%s).", callees(v.Entry), what, quoted(v.Queue.Branch), t.what, v.reason())
 	failing := v.failing()
 	if named := len(failing) > 0 && v.Entry.Reason == queue.RequiredStatusFailed; v.Entry.Message != "" && !named {
 		line("")

@@ -23,6 +23,14 @@ func (s Site) command(words string) string {
 	return quoted(cmp.Or(s.Prefix, "/signalbox") + " " + words)
 }
 
+// Help is where the documents explain a reason, and what to do about it.
+func (s Site) Help(why queue.Reason) string {
+	if s.Base == "" {
+		return ""
+	}
+	return strings.TrimRight(s.Base, "/") + queue.HelpPath(string(why))
+}
+
 // Queue is the page of a queue.
 func (s Site) Queue(repo queue.Repo, branch string) string {
 	return s.page(repo, "", branch)

@@ -63,7 +63,7 @@ func Layer(v View, l queue.Layer) string {
 	case v.Entry.State == queue.Merged:
 		line("The stack has landed on %s as %s, and this pull request with it.", quoted(v.Queue.Branch), short(v.Entry.LandedCommit))
 	default:
-		line("The stack left the queue because %s (`%s`), and this pull request with it.", ended(v.Entry).what, v.Entry.Reason)
+		line("The stack left the queue because %s (%s), and this pull request with it.", ended(v.Entry).what, v.reason())
 	}
 	return b.String()
 }
@@ -168,7 +168,7 @@ func endedText(v View) string {
 	case queue.Merged:
 		line("Merged into %s because %s.", quoted(v.Queue.Branch), t.what)
 	default:
-		line("It left the queue because %s (`%s`).", t.what, v.Entry.Reason)
+		line("It left the queue because %s (%s).", t.what, v.reason())
 	}
 	if v.Entry.Message != "" && t.calls || v.Entry.Reason == queue.CancelledByUser && v.Entry.State == queue.Cancelled {
 		line("")

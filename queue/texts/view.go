@@ -59,6 +59,12 @@ func (v View) runID() queue.RunID {
 
 func (v View) page() string { return v.Site.PR(v.Queue.Repo, v.Queue.Branch, v.Entry.Number) }
 
+// reason is the code of the entry's reason, which leads to what the documents
+// say about it.
+func (v View) reason() string {
+	return link("`"+string(v.Entry.Reason)+"`", v.Site.Help(v.Entry.Reason))
+}
+
 // failing are the required checks that failed in the run that an ending is
 // about, as CI reported them.
 func (v View) failing() []queue.Report {
