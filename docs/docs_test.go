@@ -136,3 +136,44 @@ func TestEveryDocumentIsInTheIndex(t *testing.T) {
 		t.Errorf("the index lists %d documents", len(listed))
 	}
 }
+
+var (
+	namedPath = regexp.MustCompile("`((?:[a-z_.-]+/)+[A-Za-z0-9_.-]*|[a-z_]+\\.(?:go|yml))`")
+	namedTest = regexp.MustCompile("`?\\b(Test[A-Z][A-Za-z0-9]+)\\b")
+)
+
+// TestRecipesNameWhatIsThere: every file, folder and test of CONTRIBUTING.md exists.
+func TestRecipesNameWhatIsThere(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			source, err := os.ReadFile(path)
+			tests.Write(source)
+			return err
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := namedPath.FindAllStringSubmatch(string(text), -1)
+	for _, m := range paths {
+		if _, err := os.Stat(filepath.Join("..", m[1])); err != nil && m[1] != "dist/" {
+			t.Errorf("there is no %s", m[1])
+		}
+	}
+	names := namedTest.FindAllStringSubmatch(string(text), -1)
+	for _, m := range names {
+		if !strings.Contains(tests.String(), "func "+m[1]+"(t *testing.T") {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	if len(paths) < 30 || len(names) < 12 {
+		t.Errorf("only %d files and %d tests were found", len(paths), len(names))
+	}
+}

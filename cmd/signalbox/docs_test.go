@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -27,15 +26,13 @@ import (
 	"signalbox/rest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the parts of docs/ that come from the code anew")
-
 // TestTheReferencesAreWhatTheCodeSays: the tables of settings, endpoints,
-// metrics and moves. "-rewrite" writes them anew.
+// metrics and moves. "-update" writes them anew.
 func TestTheReferencesAreWhatTheCodeSays(t *testing.T) {
 	t.Parallel()
-	docstest.Region(t, "../../docs/settings.md", "program settings", settingsTable(t), *rewrite)
-	docstest.Region(t, "../../docs/api.md", "endpoints", endpointsTable(t), *rewrite)
-	docstest.Region(t, "../../docs/concepts.md", "moves", movesTable(), *rewrite)
+	docstest.Region(t, "../../docs/settings.md", "program settings", settingsTable(t), *update)
+	docstest.Region(t, "../../docs/api.md", "endpoints", endpointsTable(t), *update)
+	docstest.Region(t, "../../docs/concepts.md", "moves", movesTable(), *update)
 }
 
 // TestTheMetricsReferenceIsWhatIsMeasured: names, labels and words are those of
@@ -45,8 +42,8 @@ func TestTheMetricsReferenceIsWhatIsMeasured(t *testing.T) {
 	m, d := measured(t)
 	page := httptest.NewRecorder()
 	m.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	docstest.Region(t, "../../docs/metrics.md", "process metrics", metricsTable(t, page.Body.String(), "signalbox_"), *rewrite)
-	docstest.Region(t, "../../docs/metrics.md", "queue metrics", metricsTable(t, apiMetrics(t, d), "mq_"), *rewrite)
+	docstest.Region(t, "../../docs/metrics.md", "process metrics", metricsTable(t, page.Body.String(), "signalbox_"), *update)
+	docstest.Region(t, "../../docs/metrics.md", "queue metrics", metricsTable(t, apiMetrics(t, d), "mq_"), *update)
 }
 
 // settingsTable is every flag of serve as a table in Markdown.

@@ -27,7 +27,7 @@ func Region(t *testing.T, path, name, want string, rewrite bool) {
 		return
 	}
 	if !rewrite {
-		t.Errorf("the part %s of %s is not what the code says. Run this test with -rewrite. The first line that differs:\n%s", name, path, firstDifference(string(got), want))
+		t.Errorf("the part %s of %s is not what the code says. The flag of this package that writes golden files writes it. The first line that differs:\n%s", name, path, firstDifference(string(got), want))
 		return
 	}
 	if err := os.WriteFile(path, bytes.Join([][]byte{before, begin, []byte(want), end, after}, nil), 0o644); err != nil {
