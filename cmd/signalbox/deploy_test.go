@@ -433,7 +433,8 @@ type manifestObject struct {
 						ReadOnly bool `yaml:"readOnlyRootFilesystem"`
 					} `yaml:"securityContext"`
 					VolumeMounts []struct {
-						Name, MountPath string
+						Name      string
+						MountPath string `yaml:"mountPath"`
 					} `yaml:"volumeMounts"`
 				}
 				Volumes []struct{ Name string }
