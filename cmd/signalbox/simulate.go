@@ -38,8 +38,8 @@ type simulateCommand struct {
 	Branch  string `default:"main" help:"The queue's branch."`
 	Days    int    `default:"7" help:"How many days back."`
 
-	Cells    string `enum:",headline,grid" default:"" help:"Play the benchmark, every policy beside the others: headline or grid."`
-	Markdown bool   `group:"bench" help:"Print its tables as Markdown."`
+	Cells    string `enum:"none,headline,grid" default:"none" help:"Play the benchmark, every policy beside the others: headline or grid."`
+	Markdown bool   `help:"Print its tables as Markdown."`
 
 	Plots string `type:"path" placeholder:"FOLDER" help:"Draw what came out as SVG into this folder."`
 	JSON  bool   `name:"json" help:"Print JSON."`
@@ -72,7 +72,7 @@ func (s *simulateCommand) Validate() error {
 
 // Run plays and prints.
 func (s *simulateCommand) Run(ctx context.Context, c console) error {
-	if s.Cells != "" {
+	if s.Cells != "none" {
 		return s.benchmark(ctx, c)
 	}
 	workloads, workers, err := s.workloads(ctx, c)
