@@ -263,7 +263,7 @@ func (d *decision) runBuilt(f RunBuilt) {
 	switch {
 	case r == nil || len(f.Chain) != len(r.Chain) || len(f.Chain) == 0:
 		return
-	case r.State == Stopped: // it was built after all: take it away again
+	case d.over(r): // it was built after all, or once more: take it away again
 		d.actions = append(d.actions, StopRun{Queue: d.s.Queue.ID, Run: r.ID, Branch: r.Branch, DraftPR: f.DraftPR,
 			Commit: f.Chain[len(f.Chain)-1].Commit, Cancel: true})
 		return
@@ -281,6 +281,14 @@ func (d *decision) runBuilt(f RunBuilt) {
 	}
 }
 
+// over reports whether a run has ended and nobody needs its branch any more: it has
+// been removed, or is about to be. A builder that was killed after its work is done
+// again, and makes the branch once more.
+func (d *decision) over(r *Run) bool {
+	g := d.s.Groups[r.Group]
+	return r.State == Stopped || !r.State.Live() && (g == nil || g.Run != r.ID)
+}
+
 // runNotBuilt keeps the end of a build for the verdicts. One that was stopped
 // before may have reached the host all the same: it is taken away again.
 func (d *decision) runNotBuilt(f RunNotBuilt) {
@@ -289,7 +297,7 @@ func (d *decision) runNotBuilt(f RunNotBuilt) {
 	case r == nil:
 	case r.State == Building:
 		r.NotBuilt = &f
-	case r.State == Stopped && f.Trouble == TroubleTransient:
+	case d.over(r) && f.Trouble == TroubleTransient:
 		d.actions = append(d.actions, StopRun{Queue: d.s.Queue.ID, Run: r.ID, Branch: r.Branch})
 	}
 }

@@ -79,33 +79,13 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *githubsim.Server, git string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	dsn, git = dbtest.DSN(t), t.TempDir()
-	store := dbtest.Open(t, dsn)
-	host, err := githubsim.Start(context.WithoutCancel(ctx), githubsim.Config{DataDir: git}, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(host.Close)
-	child := newChild(t, host, dsn)
-	child.start(t)
-	host.SetWebhook(child.url+"/webhook", childSecret)
-
-	_, token, err := createToken(ctx, store, demoOrg, "crash", "admin", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	planted := plant(host, token)
+	git = t.TempDir()
+	s := newServed(ctx, t, githubsim.Config{DataDir: git})
+	dsn, host = s.dsn, s.sim
+	p, child, store := s.play, s.child, s.store
+	planted := plant(host, s.token)
 	watched := planted.watch(t)
-	w := whereabouts{API: child.url + "/v1", Org: demoOrg, Host: demoHost}
-	p := &play{sim: host, client: newClient(w, token, demoRepo), tell: func(string, ...any) {}}
-	played := make(chan error, 1)
-	go func() {
-		err := p.prepare(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
-		if err == nil {
-			err = p.perform(ctx)
-		}
-		played <- err
-	}()
+	played := p.begin(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
 
 	if err := awaitMoves(ctx, store, moves); err != nil {
 		t.Fatalf("wait for %d moves: %v\n%s", moves, err, child.tail())
@@ -134,6 +114,55 @@ func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *gith
 	planted.search(t, "the log", child.log.tail(1<<30))
 	planted.searchDatabase(t, store)
 	return dsn, host, git
+}
+
+// served is a server in a process of its own, on a simulated GitHub, with a token
+// for a play.
+type served struct {
+	*play
+	child *child
+	store *db.DB
+	dsn   string
+	token string
+}
+
+// newServed starts them; settings are more variables of the server.
+func newServed(ctx context.Context, t *testing.T, cfg githubsim.Config, settings ...string) *served {
+	t.Helper()
+	s := &served{dsn: dbtest.DSN(t)}
+	s.store = dbtest.Open(t, s.dsn)
+	host, err := githubsim.Start(context.WithoutCancel(ctx), cfg, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(host.Close)
+	s.child = newChild(t, host, s.dsn)
+	s.child.env = append(s.child.env, settings...)
+	s.child.start(t)
+	host.SetWebhook(s.child.url+"/webhook", childSecret)
+	if _, s.token, err = createToken(ctx, s.store, demoOrg, "play", "admin", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	s.play = &play{sim: host, client: newClient(s.where(), s.token, demoRepo), tell: func(string, ...any) {}}
+	return s
+}
+
+// where is where programs reach the server.
+func (s *served) where() whereabouts {
+	return whereabouts{API: s.child.url + "/v1", Org: demoOrg, Host: demoHost}
+}
+
+// begin plays in the background; the channel yields how that went.
+func (p *play) begin(ctx context.Context, ci githubsim.CI) <-chan error {
+	played := make(chan error, 1)
+	go func() {
+		err := p.prepare(ctx, ci)
+		if err == nil {
+			err = p.perform(ctx)
+		}
+		played <- err
+	}()
+	return played
 }
 
 // asApp reads a simulated GitHub as the App does, with mirrors of its own.

@@ -25,31 +25,12 @@ func TestARestoredBackupLandsNothingTwice(t *testing.T) {
 	bin := postgresClients(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	dsn, restored, backup := dbtest.DSN(t), dbtest.Empty(t), filepath.Join(t.TempDir(), "backup.sql")
-	store := dbtest.Open(t, dsn)
-	host, err := githubsim.Start(context.Background(), githubsim.Config{DataDir: t.TempDir()}, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(host.Close)
-	child := newChild(t, host, dsn)
-	child.start(t)
-	host.SetWebhook(child.url+"/webhook", childSecret)
-	_, token, err := createToken(ctx, store, demoOrg, "restore", "admin", time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &play{sim: host, client: newClient(whereabouts{API: child.url + "/v1", Org: demoOrg, Host: demoHost}, token, demoRepo), tell: func(string, ...any) {}}
-	played := make(chan error, 1)
-	go func() {
-		err := p.prepare(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
-		if err == nil {
-			err = p.perform(ctx)
-		}
-		played <- err
-	}()
+	restored, backup := dbtest.Empty(t), filepath.Join(t.TempDir(), "backup.sql")
+	s := newServed(ctx, t, githubsim.Config{DataDir: t.TempDir()})
+	p, child, host := s.play, s.child, s.sim
+	played := p.begin(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
 	// All ten are in the queue, and some have landed.
-	if err := await(ctx, store.SQL(), `SELECT count(*) >= 2 FROM landings`); err != nil {
+	if err := await(ctx, s.store.SQL(), `SELECT count(*) >= 2 FROM landings`); err != nil {
 		t.Fatalf("%v\n%s", err, child.tail())
 	}
 	postgres := func(program string, args ...string) {
@@ -58,7 +39,7 @@ func TestARestoredBackupLandsNothingTwice(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", program, err, out)
 		}
 	}
-	postgres("pg_dump", "--file="+backup, dsn)
+	postgres("pg_dump", "--file="+backup, s.dsn)
 	if err := <-played; err != nil {
 		t.Fatalf("%v\n%s", err, child.tail())
 	}

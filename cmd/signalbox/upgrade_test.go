@@ -55,14 +55,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	where := whereabouts{API: "http://" + front.address() + "/v1", Org: demoOrg, Host: demoHost}
 	p := &play{sim: host, client: newClient(where, strings.TrimSpace(string(token)), demoRepo), tell: func(string, ...any) {}}
-	played := make(chan error, 1)
-	go func() {
-		err := p.prepare(ctx, githubsim.CI{MinSeconds: 0.3, MaxSeconds: 0.6})
-		if err == nil {
-			err = p.perform(ctx)
-		}
-		played <- err
-	}()
+	played := p.begin(ctx, githubsim.CI{MinSeconds: 0.3, MaxSeconds: 0.6})
 	pool := dbtest.Open(t, dsn).SQL()
 	newest := func() (version int64) {
 		t.Helper()

@@ -74,7 +74,7 @@ func (w *World) notify(f queue.Fact) {
 
 // The fates of an action.
 const (
-	performed       = iota // the first eight of seventeen are
+	performed       = iota // the first eight of eighteen are
 	late            = iota + 7
 	lateAnswer      // done at once, told later: what is told may be old by then
 	failed          // nobody could do it
@@ -84,6 +84,7 @@ const (
 	answeredTwice   // the same answer comes again
 	redone          // done, but whoever did it was killed before it could say so: it is done again
 	torn            // the same, killed half way
+	toldTwice       // done and told, but killed before the job was called done: it is done again, and told again
 	actionFates
 )
 
@@ -110,6 +111,9 @@ func (w *World) perform(a queue.Action) {
 			w.do(a)
 			w.tellAll(w.unknown(a))
 		})
+	case toldTwice:
+		w.tellAll(w.do(a))
+		w.after(w.Faults.delay("again after"), func() { w.tellAll(w.do(a)) })
 	case redone, torn:
 		if fate == torn {
 			w.do(half(a))

@@ -357,3 +357,21 @@ func TestAnUrgentOneDoesNotRestartWhatPassedBehindAnotherLane(t *testing.T) {
 	ok(t, Ended(w))
 	state(t, w, 4, queue.Merged)
 }
+
+// A run fails soon after its branch was built, and the branch is removed. Who built
+// it was killed before it could call its job done: it is built again. The branch is
+// removed again. (make chaos CHAOS=180s CHAOS_SEED=21 left one behind.)
+func TestABranchBuiltAgainAfterItsRunHasEndedIsRemoved(t *testing.T) {
+	t.Parallel()
+	for result, change := range map[string]files{"failure": {"a": "1", ".ci-sim/ci/a": ""}, "success": {"a": "1"}} {
+		w := world(t, queue.DefaultSettings(), 0)
+		ok(t, w.Open(1, "alice", change))
+		ok(t, w.Submit(1, Wish{}))
+		w.Faults = during(queue.BuildRuns{}.Kind(), toldTwice)
+		ok(t, w.Settle())
+		w.Faults = nil
+		w.Report(w.RunOf(1).Commit, "ci", result)
+		ok(t, w.Advance(time.Hour))
+		ok(t, Ended(w))
+	}
+}
