@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/lib/pq"
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
@@ -106,7 +106,7 @@ func (s *storage) copy(table string, columns []string, rows [][]any) {
 	}
 	tx, err := s.SQL().Begin()
 	s.must(err)
-	statement, err := tx.Prepare(pq.CopyIn(table, columns...))
+	statement, err := tx.Prepare("COPY " + table + " (" + strings.Join(columns, ", ") + ") FROM STDIN")
 	s.must(err)
 	for _, row := range rows {
 		_, err := statement.Exec(row...)
