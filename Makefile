@@ -16,7 +16,7 @@ CHAOS_SEED ?= 0
 RELEASE_GO ?= go1.27.3
 HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
 
-.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures flaky-storage bench build release release-check deploy-check github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures flaky-storage bench build release release-check chart-check deploy-check github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -111,7 +111,10 @@ release: ## dist/: archives for linux and darwin on amd64 and arm64, and their c
 release-check: ## build for one platform twice, from two directories with nothing in common, and compare
 	GOTOOLCHAIN=$(RELEASE_GO) deploy/release-check.sh linux/amd64
 
-deploy-check: ## what is in deploy/: the chart rendered, the Dockerfile's steps followed, a release built twice
+chart-check: ## the Helm chart, linted and rendered
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" $(GO) install $(HELM) && \
-	$(GO) test ./cmd/signalbox -run 'TestTheChartRenders|TestTheStepsOfTheDockerfile' -helm "$$dir/helm" -image && \
+	$(GO) test ./cmd/signalbox -run TestTheChartRenders -helm "$$dir/helm"
+
+deploy-check: chart-check ## that, the steps of the Dockerfile followed, and a release built twice
+	$(GO) test ./cmd/signalbox -run TestTheStepsOfTheDockerfile -image
 	CACHE=shared deploy/release-check.sh linux/amd64
