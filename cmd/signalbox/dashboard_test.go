@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -129,10 +131,23 @@ func (sc *scene) test(name string) string {
 	return strings.TrimPrefix(s.Test.HTMLURL, strings.TrimSuffix(sc.stage.where.Dashboard, "/"))
 }
 
-// tools is a repository without a queue.
+// tools makes a repository without a queue, and waits until the server has heard
+// of it: its first page is not followed by itself.
 func (sc *scene) tools() {
 	sc.t.Helper()
 	sc.must(sc.stage.sim.CreateRepo(sc.ctx, githubsim.NewRepo{Owner: demoOrg, Name: "tools", Creator: "alice"}))
+	sc.must(persist(sc.ctx, func() error {
+		page, err := http.Get(sc.stage.where.Dashboard)
+		if err != nil {
+			return err
+		}
+		defer page.Body.Close()
+		text, err := io.ReadAll(page.Body)
+		if err == nil && !strings.Contains(string(text), demoOrg+"/tools") {
+			err = errNotYet
+		}
+		return err
+	}))
 }
 
 func (sc *scene) repo() string { return demoOrg + "/" + demoRepo }
