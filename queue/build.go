@@ -52,8 +52,7 @@ func (d *decision) targetKnown() bool {
 	return t.Commit != "" && !t.Doubted && !t.Missing
 }
 
-// freeSlots are the slots of the line that no live run holds and that no
-// formed group waits for.
+// freeSlots are the slots of the line that no live run holds.
 func (d *decision) freeSlots() int64 {
 	free := d.s.Queue.Concurrency
 	for _, g := range d.line() {

@@ -32,7 +32,7 @@ func (d *decision) urgent() bool {
 		return false
 	}
 	for _, e := range d.sorted(func(e *Entry) bool { return e.Free() && e.Priority == Urgent }) {
-		if d.conflictUndecided(e) || d.freeSlots() <= 0 && d.lastDisplaceable() == nil {
+		if d.conflictUndecided(e) || d.urgentSlots() <= 0 && d.lastDisplaceable() == nil {
 			continue
 		}
 		g := d.group(d.urgentPlace(e), e)
@@ -41,7 +41,7 @@ func (d *decision) urgent() bool {
 		for _, behind := range d.behind(g) {
 			d.restart(behind, SkipTheLineInterrupted, why, Actor{})
 		}
-		for last := d.lastDisplaceable(); last != nil && d.freeSlots() <= 0; last = d.lastDisplaceable() {
+		for last := d.lastDisplaceable(); last != nil && d.urgentSlots() < 0; last = d.lastDisplaceable() {
 			d.restart(last, SkipTheLineInterrupted, why, Actor{})
 		}
 		return true
@@ -69,6 +69,18 @@ func (d *decision) urgentPlace(e *Entry) int {
 		}
 	}
 	return place
+}
+
+// urgentSlots are the free slots that no urgent group waits for; less than none
+// when more of those wait than slots are free.
+func (d *decision) urgentSlots() int64 {
+	free := d.freeSlots()
+	for _, g := range d.line() {
+		if g.Urgent && d.s.run(g) == nil && g.Proof == 0 {
+			free--
+		}
+	}
+	return free
 }
 
 // lastDisplaceable is the last group with a live run that is not urgent.
