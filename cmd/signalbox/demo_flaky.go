@@ -146,7 +146,7 @@ func (d *demoTests) check(ctx context.Context) (string, error) {
 	}
 	sick, err := d.state(ctx, flakyTest)
 	wrong = append(wrong, err)
-	if err == nil && (sick.Test.Status.Value != string(flaky.Flaky) || !sick.Test.Quarantined) {
+	if err == nil && (sick.Test.Status.Value != strings.ToLower(string(flaky.Flaky)) || !sick.Test.Quarantined) {
 		wrong = append(wrong, fmt.Errorf("%q is %s: %s", flakyTest, sick.Test.Status.Value, sick.Test.Status.Reason))
 	}
 	well, err := d.state(ctx, repairedTest)
