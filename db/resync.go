@@ -48,7 +48,8 @@ type Listening struct {
 }
 
 // Listening lists the connected repositories that have a queue which takes
-// commands, with the time when the first of those was made.
+// commands, with the time since which comments there are remembered: when the
+// first of those was made, or a program that remembers them took over.
 func (db *DB) Listening(ctx context.Context) ([]Listening, error) {
 	var rows []struct {
 		repoRow
@@ -56,7 +57,7 @@ func (db *DB) Listening(ctx context.Context) ([]Listening, error) {
 	}
 	if err := db.sql.SelectContext(ctx, &rows, `
 		SELECT r.id, r.org_id,`+selectRepo+`, q.since FROM repositories r`+fromRepo+`
-		JOIN (SELECT repository_id, min(created_at) AS since FROM queues WHERE commands_enabled GROUP BY repository_id) q ON q.repository_id = r.id
+		JOIN (SELECT repository_id, min(heard_since) AS since FROM queues WHERE commands_enabled GROUP BY repository_id) q ON q.repository_id = r.id
 		WHERE r.installation IS NOT NULL ORDER BY r.id`); err != nil {
 		return nil, fail("list repositories that take commands", err)
 	}
