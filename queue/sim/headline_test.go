@@ -10,6 +10,9 @@ import (
 // true of ours, and the musts that are met stay met. go test -v shows the table;
 // docs/benchmarks.md has a longer run, and says which goals are not met.
 func TestHeadline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of processor time")
+	}
 	t.Parallel()
 	rows, err := Compare(t.Context(), Headline(200), 1, Contenders)
 	if err != nil {
