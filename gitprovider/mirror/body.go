@@ -40,19 +40,18 @@ var (
 // that names the commit's title.
 func harmless(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\r\n", "\n")
-	text = htmlComment.ReplaceAllString(strings.ReplaceAll(text, "\r", "\n"), "")
-	text = titleLine.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\t':
 			return r
+		case r == '\r', r == '\u2028', r == '\u2029':
+			return '\n'
 		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff', unicode.IsControl(r):
 			return -1
-		case r == '\u2028', r == '\u2029':
-			return '\n'
 		}
 		return r
 	}, text)
+	text = titleLine.ReplaceAllString(withoutComments(text, ""), "")
 	lines := strings.Split(mention.ReplaceAllString(text, "${1}@\u200b${2}"), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " \t")

@@ -47,7 +47,6 @@ var (
 // mention keeps its letters and gets an invisible character behind the @, so
 // that nobody is called up each time the commit is seen in another place.
 func inert(text string) string {
-	text = htmlComment.ReplaceAllString(strings.ToValidUTF8(text, "�"), " ")
 	text = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
@@ -56,7 +55,8 @@ func inert(text string) string {
 			return ' '
 		}
 		return r
-	}, text)
+	}, strings.ToValidUTF8(text, "�"))
+	text = withoutComments(text, " ")
 	text = strings.Join(strings.Fields(text), " ")
 	text = mention.ReplaceAllString(text, "${1}@\u200b${2}")
 	if strings.HasPrefix(text, "#") || looksTrailer.MatchString(text) {
@@ -66,6 +66,19 @@ func inert(text string) string {
 		text = string([]rune(text)[:maxTitle-1]) + "…"
 	}
 	return text
+}
+
+// withoutComments puts something else in the place of hidden comments. It is
+// for a text that has no invisible characters any more: between two others one
+// would hide what they make together. A comment that goes may leave another.
+func withoutComments(text, instead string) string {
+	for {
+		without := htmlComment.ReplaceAllString(text, instead)
+		if without == text {
+			return text
+		}
+		text = without
+	}
 }
 
 // person makes a name that git takes: no angle brackets, no control
