@@ -585,7 +585,7 @@ func serveFromImage(t *testing.T, stage []instruction, image string) {
 	t.Cleanup(sim.Close)
 	dataDir, tmp := filepath.Join(image, imageEnv(t, stage)["SIGNALBOX_DATA_DIR"]), filepath.Join(image, "tmp")
 	demand(t)(os.Mkdir(tmp, 0o700))
-	c := newChild(t, sim, dbtest.DSN(t))
+	c := newChild(t, sim, overTCP(t, dbtest.DSN(t)))
 	program := filepath.Join(image, "usr/local/bin/signalbox")
 	c.cmd = exec.Command(program, listIn(t, all(stage, "CMD")[0])...)
 	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = dataDir, c.log, c.log
@@ -609,7 +609,7 @@ func serveFromImage(t *testing.T, stage []instruction, image string) {
 			_ = c.cmd.Wait()
 		}
 	})
-	waitFor(t, c.log, regexp.MustCompile(`msg=ready `))
+	waitFor(t, c.log, regexp.MustCompile(`msg=(ready) `))
 	c.end(t)
 	if _, err := os.Stat(filepath.Join(dataDir, "mirrors")); err != nil {
 		t.Logf("nothing was written: %v", err)

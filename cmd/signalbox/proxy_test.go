@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
+	"path/filepath"
 	"sync"
 	"testing"
 )
@@ -138,4 +140,25 @@ func (p *proxy) arrives() {
 	for p.state == linkHung {
 		p.moved.Wait()
 	}
+}
+
+// overTCP is the address of a database for a user who may not enter the folder
+// of its socket.
+func overTCP(t testing.TB, dsn string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	if !filepath.IsAbs(q.Get("host")) {
+		return dsn
+	}
+	socket := filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port"))
+	u.Host = newProxy(t, func() (net.Conn, error) { return net.Dial("unix", socket) }).address()
+	q.Del("host")
+	q.Del("port")
+	q.Set("sslmode", "disable")
+	u.RawQuery = q.Encode()
+	return u.String()
 }
