@@ -40,12 +40,7 @@ lint: ## vet, formatting, staticcheck
 	$(GO) tool staticcheck ./...
 
 fuzz-short: ## each fuzz test for a few seconds
-	@grep -rlE '^func Fuzz[A-Z]' --include='*_test.go' . | while read -r file; do \
-	  for name in $$(sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file"); do \
-	    echo "$$(dirname "$$file") $$name"; \
-	    $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" || exit 1; \
-	  done; \
-	done
+	GO='$(GO)' .ci/fuzz '$(FUZZTIME)'
 
 sim: ## the queue against other policies and an oracle in virtual time: every cell, and plots, into bin/sim
 	@mkdir -p bin
