@@ -224,27 +224,20 @@ func either[E ~string](words []E) string {
 // statuses reads a list of names of required statuses: none empty, none twice.
 func statuses(to **[]string) func(*form, value) {
 	return func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of strings, not "+v.kind())
-			return
-		}
 		names, seen := []string{}, map[string]bool{}
-		for i, item := range v.items() {
-			if i == maxStatuses {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", maxStatuses))
-				return
-			}
+		if f.array(v, "strings", maxStatuses, func(item value) {
 			name, ok := textIn(f, item, maxStatus)
 			if !ok {
-				continue
+				return
 			}
 			if seen[name] {
 				f.refuse(item, "repeats a name of the list")
 			}
 			seen[name] = true
 			names = append(names, name)
+		}) {
+			*to = &names
 		}
-		*to = &names
 	}
 }
 

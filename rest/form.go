@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -57,6 +58,24 @@ func (f *form) note(sentence string) {
 	if len(f.problems) < maxProblems {
 		f.problems = append(f.problems, sentence)
 	}
+}
+
+// array has each item of an array read. of says what the items are; there may be
+// so many of them at most. It is true when there was nothing wrong with the array
+// itself.
+func (f *form) array(v value, of string, most int, read func(item value)) bool {
+	if v.raw[0] != '[' {
+		f.refuse(v, "must be an array of "+of+", not "+v.kind())
+		return false
+	}
+	for i, item := range v.items() {
+		if i == most {
+			f.refuse(v, fmt.Sprintf("must not have more than %d items", most))
+			return false
+		}
+		read(item)
+	}
+	return true
 }
 
 // object reads the fields of an object.

@@ -131,20 +131,11 @@ func (a *API) several(ctx context.Context, c *call, p place, q queue.Queue, numb
 // pullRequests reads prs: a list of objects with a number.
 func pullRequests(to *[]int64) field {
 	return required("prs", func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of objects, not "+v.kind())
-			return
-		}
-		for i, item := range v.items() {
-			if i == maxTake {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", maxTake))
-				return
-			}
+		if f.array(v, "objects", maxTake, func(item value) {
 			var n int64
 			f.object(item, []field{required("number", pullRequestNumber(&n))})
 			*to = append(*to, n)
-		}
-		if len(*to) == 0 {
+		}) && len(*to) == 0 {
 			f.refuse(v, "must not be empty")
 		}
 	})

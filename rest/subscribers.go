@@ -72,42 +72,28 @@ type subscriberWish struct {
 // texts reads a list of names that are not empty.
 func texts(to **[]string, most, longest int) func(*form, value) {
 	return func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of strings, not "+v.kind())
-			return
-		}
 		names := []string{}
-		for i, item := range v.items() {
-			if i == most {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", most))
-				return
-			}
+		if f.array(v, "strings", most, func(item value) {
 			if name, ok := textIn(f, item, longest); ok {
 				names = append(names, name)
 			}
+		}) {
+			*to = &names
 		}
-		*to = &names
 	}
 }
 
 // repos reads a list of repositories.
 func repos(to **[]place) func(*form, value) {
 	return func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of objects, not "+v.kind())
-			return
-		}
 		places := []place{}
-		for i, item := range v.items() {
-			if i == maxRepositories {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", maxRepositories))
-				return
-			}
+		if f.array(v, "objects", maxRepositories, func(item value) {
 			var p place
 			p.repoField().read(f, item)
 			places = append(places, p)
+		}) {
+			*to = &places
 		}
-		*to = &places
 	}
 }
 

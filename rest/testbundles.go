@@ -234,15 +234,7 @@ func (a *API) excused(ctx context.Context, c *call, repo queue.Repo, p bundlePla
 // identifiers reads failures. What is not known of one is null or left out.
 func identifiers(to *[]identifier) func(*form, value) {
 	return func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of objects, not "+v.kind())
-			return
-		}
-		for n, item := range v.items() {
-			if n == maxIdentifiers {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", maxIdentifiers))
-				return
-			}
+		f.array(v, "objects", maxIdentifiers, func(item value) {
 			var i identifier
 			f.object(item, []field{
 				required("id", anyText(&i.id)), optional("name", anyText(&i.test.Name)), optional("parentName", anyText(&i.test.Parent)),
@@ -250,7 +242,7 @@ func identifiers(to *[]identifier) func(*form, value) {
 				optional("failure_message", anyText(&i.message)),
 			})
 			*to = append(*to, i)
-		}
+		})
 	}
 }
 

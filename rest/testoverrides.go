@@ -92,15 +92,7 @@ func (a *API) importQuarantine(ctx context.Context, c *call) (any, error) {
 // decisions reads a file of decisions. Who imports it has decided.
 func decisions(now time.Time, actor string, given *[]override, to *[]flaky.TestCase) func(*form, value) {
 	return func(f *form, v value) {
-		if v.raw[0] != '[' {
-			f.refuse(v, "must be an array of objects, not "+v.kind())
-			return
-		}
-		for n, item := range v.items() {
-			if n == maxOverrides {
-				f.refuse(v, fmt.Sprintf("must not have more than %d items", maxOverrides))
-				return
-			}
+		f.array(v, "objects", maxOverrides, func(item value) {
 			var o override
 			var id uuid.UUID
 			var setting flaky.Setting
@@ -112,7 +104,7 @@ func decisions(now time.Time, actor string, given *[]override, to *[]flaky.TestC
 				optional("owner", anyTextUpTo(&o.Owner, maxReason)), optional("reason", anyTextUpTo(&o.Reason, maxReason)), optional("expires_at", instant(&expires)),
 			})
 			if len(f.problems) > before {
-				continue
+				return
 			}
 			decided := flaky.Override{Setting: setting, Owner: o.Owner, Reason: o.Reason, Expires: orZero(expires), Actor: actor}
 			if id == uuid.Nil && o.Name == "" {
@@ -130,6 +122,6 @@ func decisions(now time.Time, actor string, given *[]override, to *[]flaky.TestC
 				Test: flaky.Test{Name: flaky.Shown(o.Name), Parent: flaky.Shown(o.Parent), File: flaky.Shown(o.File), Classname: flaky.Shown(o.Classname), Variant: flaky.Shown(o.Variant)},
 				ID:   id, Override: decided,
 			})
-		}
+		})
 	}
 }
