@@ -60,18 +60,24 @@ func signCursor(key []byte, list any, place int64) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(raw, mac...)), nil
 }
 
-// readCursor is the place that a token names; ok is false for one that was not
-// made for this list.
-func readCursor(key []byte, list any, token string) (place int64, ok bool, err error) {
+// readCursor is the place that a token names. One that is too long, or was not
+// made for this list, is an invalid request; refusal tells the caller so.
+func readCursor(key []byte, list any, token, refusal string) (place int64, err error) {
+	if len(token) > maxCursor {
+		return 0, invalidRequest(refusal)
+	}
 	raw, problem := base64.RawURLEncoding.Strict().DecodeString(token)
 	if problem != nil || len(raw) != cursorSize {
-		return 0, false, nil
+		return 0, invalidRequest(refusal)
 	}
 	mac, err := cursorMAC(key, list, raw[:8])
-	if err != nil || !hmac.Equal(mac, raw[8:]) {
-		return 0, false, err
+	if err != nil {
+		return 0, err
 	}
-	return int64(binary.BigEndian.Uint64(raw)), true, nil
+	if !hmac.Equal(mac, raw[8:]) {
+		return 0, invalidRequest(refusal)
+	}
+	return int64(binary.BigEndian.Uint64(raw)), nil
 }
 
 func cursorMAC(key []byte, list any, place []byte) ([]byte, error) {

@@ -54,14 +54,10 @@ func (a *API) listPullRequests(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	if cursor != nil {
-		below, ok, err := readCursor(key, list, *cursor)
+		page.Below, err = readCursor(key, list, *cursor, "cursor must be the nextCursor of an answer to the same repo, targetBranch, state, since and until.")
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			return nil, invalidRequest("cursor must be the nextCursor of an answer to the same repo, targetBranch, state, since and until.")
-		}
-		page.Below = below
 	}
 	return a.page(ctx, c, p, q, list, page, key)
 }

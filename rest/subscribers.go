@@ -305,12 +305,8 @@ func (a *API) listDeliveries(ctx context.Context, c *call) (any, error) {
 	}
 	var below int64
 	if cursor != nil {
-		var ok bool
-		if below, ok, err = readCursor(key, what, *cursor); err != nil {
+		if below, err = readCursor(key, what, *cursor, "cursor must be the nextCursor of an answer about the same subscriber."); err != nil {
 			return nil, err
-		}
-		if !ok {
-			return nil, invalidRequest("cursor must be the nextCursor of an answer about the same subscriber.")
 		}
 	}
 	s, err := a.told.Find(ctx, c.org.ID, id)

@@ -155,18 +155,12 @@ func (l testList) offset(key []byte, token string) (int64, error) {
 	if token == "" {
 		return 0, nil
 	}
-	refused := invalidRequest("page_query.page_token must be a token of an answer to the same request with the same page_size.")
-	if len(token) > maxPageToken {
-		return 0, refused
+	const refusal = "page_query.page_token must be a token of an answer to the same request with the same page_size."
+	offset, err := readCursor(key, l, token, refusal)
+	if err == nil && (offset < 0 || offset%l.Size != 0) {
+		err = invalidRequest(refusal)
 	}
-	offset, ok, err := readCursor(key, l, token)
-	switch {
-	case err != nil:
-		return 0, err
-	case !ok || offset < 0 || offset%l.Size != 0:
-		return 0, refused
-	}
-	return offset, nil
+	return offset, err
 }
 
 // page says where the page that begins at an offset is in a list of so many.

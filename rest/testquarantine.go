@@ -75,7 +75,7 @@ func (a *API) setQuarantine(ctx context.Context, c *call) (any, error) {
 // quarantineSetting reads a setting, in any case.
 func quarantineSetting(to *flaky.Setting) func(*form, value) {
 	return func(f *form, v value) {
-		given, ok := textIn(f, v, maxPageToken)
+		given, ok := textIn(f, v, maxWord)
 		if !ok {
 			return
 		}

@@ -78,10 +78,11 @@ type TestStore interface {
 	ListUploads(ctx context.Context, repo queue.RepoID, below int64, troubled bool, take int) ([]flaky.UploadDetails, error)
 }
 
-// The longest slug and page token that are looked at.
+// The longest slug and the longest id or other word that are looked at, and the
+// size of a page.
 const (
 	maxSlug      = 255
-	maxPageToken = 255
+	maxWord      = 255
 	testPageSize = 100 // the default, and the most
 )
 
@@ -187,7 +188,7 @@ func (a *API) getTestDetails(ctx context.Context, c *call) (any, error) {
 // testCaseID reads the id of a test: a UUID as it is usually written.
 func testCaseID(to *uuid.UUID) func(*form, value) {
 	return func(f *form, v value) {
-		given, ok := textIn(f, v, maxPageToken)
+		given, ok := textIn(f, v, maxWord)
 		if !ok {
 			return
 		}

@@ -52,7 +52,7 @@ type uploadFailure struct {
 // getUpload says what came of an upload: whoever sent it asks until it was read.
 func (a *API) getUpload(ctx context.Context, c *call) (any, error) {
 	var given string
-	p, repo, err := a.namedTests(ctx, c, required("upload_id", text(&given, maxPageToken)))
+	p, repo, err := a.namedTests(ctx, c, required("upload_id", text(&given, maxWord)))
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +90,8 @@ func (a *API) listUploads(ctx context.Context, c *call) (any, error) {
 	}
 	var below int64
 	if q.token != "" {
-		var ok bool
-		if below, ok, err = readCursor(key, list, q.token[:min(len(q.token), maxPageToken)]); err != nil {
+		if below, err = readCursor(key, list, q.token, "page_query.page_token must be a token of an answer to the same request."); err != nil {
 			return nil, err
-		}
-		if !ok {
-			return nil, invalidRequest("page_query.page_token must be a token of an answer to the same request.")
 		}
 	}
 	size := int(*q.size)
