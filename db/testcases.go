@@ -50,6 +50,11 @@ func (r *caseRow) override() flaky.Override {
 	return flaky.Override{Setting: flaky.Setting(r.Setting), Owner: r.Owner, Reason: r.Reason, Actor: r.Actor, Expires: time.Time(r.ExpiresAt)}
 }
 
+// names are what the test is known by.
+func (r *caseRow) names() flaky.Test {
+	return flaky.Test{File: r.File, Classname: r.Classname, Parent: r.Parent, Name: r.Name, Variant: r.Variant}
+}
+
 func newCase(u flaky.Upload, t *flaky.Seen, at time.Time) caseRow {
 	return caseRow{RepositoryID: u.Repository, TestID: t.ID, Name: flaky.Shown(t.Name), Parent: flaky.Shown(t.Parent), File: flaky.Shown(t.File),
 		Classname: flaky.Shown(t.Classname), Variant: flaky.Shown(t.Variant), FirstSeen: stamp(at), SeenOn: stamp(at), StatusAt: stamp(at)}
@@ -330,23 +335,25 @@ func onOff(on bool) string {
 	return "off"
 }
 
+// failureRow is a failure as its table has it.
+type failureRow struct {
+	Day         string `json:"day"`
+	CaseID      int64  `json:"case_id"`
+	UploadID    int64  `json:"upload_id"`
+	At          stamp  `json:"at"`
+	Fingerprint int64  `json:"fingerprint"`
+	Summary     string `json:"summary"`
+	Kind        string `json:"kind"`
+	Message     string `json:"message"`
+	Body        string `json:"body"`
+	Passed      bool   `json:"passed"`
+	Ambiguous   bool   `json:"ambiguous"`
+	Excused     bool   `json:"excused"`
+	Code        string `json:"code"`
+}
+
 // failures stores the rows of what failed.
 func (e *testEntry) failures() error {
-	type failureRow struct {
-		Day         string `json:"day"`
-		CaseID      int64  `json:"case_id"`
-		UploadID    int64  `json:"upload_id"`
-		At          stamp  `json:"at"`
-		Fingerprint int64  `json:"fingerprint"`
-		Summary     string `json:"summary"`
-		Kind        string `json:"kind"`
-		Message     string `json:"message"`
-		Body        string `json:"body"`
-		Passed      bool   `json:"passed"`
-		Ambiguous   bool   `json:"ambiguous"`
-		Excused     bool   `json:"excused"`
-		Code        string `json:"code"`
-	}
 	var rows []failureRow
 	for i := range e.failed {
 		f := &e.failed[i]

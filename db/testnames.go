@@ -86,7 +86,7 @@ func (e *testEntry) takeBack(number int64, t *flaky.Seen) error {
 	if _, err := e.tx.ExecContext(e.ctx, `DELETE FROM test_aliases WHERE repository_id = $1 AND test_id = $2`, e.upload.Repository, t.ID); err != nil {
 		return fmt.Errorf("forget an old name: %w", err)
 	}
-	var before nameRow
+	var before caseRow
 	if err := e.tx.GetContext(e.ctx, &before, `SELECT `+nameColumns+` FROM test_cases WHERE id = $1`, number); err != nil {
 		return fmt.Errorf("read a test: %w", err)
 	}
@@ -95,27 +95,11 @@ func (e *testEntry) takeBack(number int64, t *flaky.Seen) error {
 		number, t.ID, clean(row.Name), clean(row.Parent), clean(row.File), clean(row.Classname), clean(row.Variant)); err != nil {
 		return fmt.Errorf("give a test its old name again: %w", err)
 	}
-	return noteName(e.ctx, e.tx, number, e.now, before.test(), t.Test, "NOT_RENAMED", "The old name ran again on the stable branch.")
+	return noteName(e.ctx, e.tx, number, e.now, before.names(), t.Test, "NOT_RENAMED", "The old name ran again on the stable branch.")
 }
 
-// nameRow is a test with what its name is made of.
-type nameRow struct {
-	ID          int64     `json:"id"`
-	TestID      uuid.UUID `json:"test_id"`
-	Name        string    `json:"name"`
-	Parent      string    `json:"parent"`
-	File        string    `json:"file"`
-	Classname   string    `json:"classname"`
-	Variant     string    `json:"variant"`
-	StableSince stamp     `json:"stable_since"`
-	StableOn    stamp     `json:"stable_on"`
-}
-
+// nameColumns are those of caseRow that finding renamed tests needs.
 const nameColumns = `id, test_id, name, parent, file, classname, variant, stable_since, stable_on`
-
-func (r *nameRow) test() flaky.Test {
-	return flaky.Test{Name: r.Name, Parent: r.Parent, File: r.File, Classname: r.Classname, Variant: r.Variant}
-}
 
 // renames finds tests that go on under another name, in every repository in which
 // tests appeared some days ago.
@@ -141,9 +125,9 @@ func (db *DB) renamesOf(ctx context.Context, tx *sqlx.Tx, repository int64, now 
 		return err
 	}
 	yesterday, first := day(now.AddDate(0, 0, -1)), day(now.AddDate(0, 0, -renameWindow))
-	var appeared, vanished []nameRow
+	var appeared, vanished []caseRow
 	for _, of := range []struct {
-		to    *[]nameRow
+		to    *[]caseRow
 		where string
 	}{
 		{&appeared, `stable_since BETWEEN $2 AND $3 AND stable_on >= $3`},
@@ -164,7 +148,7 @@ func (db *DB) renamesOf(ctx context.Context, tx *sqlx.Tx, repository int64, now 
 		if gap := b.StableSince.time().Sub(a.StableOn.time()); gap < 0 || gap > 3*24*time.Hour {
 			continue
 		}
-		if err := db.rename(ctx, tx, repository, *a, *b, now); err != nil {
+		if err := db.rename(ctx, tx, repository, a, b, now); err != nil {
 			return err
 		}
 	}
@@ -172,24 +156,24 @@ func (db *DB) renamesOf(ctx context.Context, tx *sqlx.Tx, repository int64, now 
 }
 
 // named are the tests by what they are called; nil for two of one name.
-func named(rows []nameRow) map[flaky.Test]*nameRow {
-	of := map[flaky.Test]*nameRow{}
+func named(rows []caseRow) map[flaky.Test]*caseRow {
+	of := map[flaky.Test]*caseRow{}
 	for i := range rows {
-		if _, twice := of[rows[i].test()]; twice {
-			of[rows[i].test()] = nil
+		if _, twice := of[rows[i].names()]; twice {
+			of[rows[i].names()] = nil
 			continue
 		}
-		of[rows[i].test()] = &rows[i]
+		of[rows[i].names()] = &rows[i]
 	}
 	return of
 }
 
 // testsOf are those of which there is only one of the name, in order.
-func testsOf(rows []nameRow, of map[flaky.Test]*nameRow) []flaky.Test {
+func testsOf(rows []caseRow, of map[flaky.Test]*caseRow) []flaky.Test {
 	var tests []flaky.Test
 	for i := range rows {
-		if of[rows[i].test()] != nil {
-			tests = append(tests, rows[i].test())
+		if of[rows[i].names()] != nil {
+			tests = append(tests, rows[i].names())
 		}
 	}
 	return tests
@@ -197,7 +181,7 @@ func testsOf(rows []nameRow, of map[flaky.Test]*nameRow) []flaky.Test {
 
 // rename lets a test go on under the name of another one, which it takes in: what
 // is known of that one in its few days is added to its own history.
-func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, to nameRow, now time.Time) error {
+func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, to *caseRow, now time.Time) error {
 	var rows []caseRow
 	if err := tx.SelectContext(ctx, &rows, `SELECT `+judgedColumns+` FROM test_cases WHERE id IN ($1, $2) ORDER BY id = $2`, from.ID, to.ID); err != nil || len(rows) != 2 {
 		return fmt.Errorf("read a renamed test: %w", err)
@@ -240,7 +224,7 @@ func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, t
 	if taken.Setting != string(flaky.Auto) { // the newer decision
 		old.Setting, old.Owner, old.Reason, old.Actor, old.ExpiresAt = taken.Setting, taken.Owner, taken.Reason, taken.Actor, taken.ExpiresAt
 	}
-	if err := noteName(ctx, tx, from.ID, now, from.test(), to.test(), "RENAMED", "It vanished from the stable branch when the other one appeared there, and their names are alike."); err != nil {
+	if err := noteName(ctx, tx, from.ID, now, from.names(), to.names(), "RENAMED", "It vanished from the stable branch when the other one appeared there, and their names are alike."); err != nil {
 		return err
 	}
 	rules, err := rulesOf(ctx, tx, repository)

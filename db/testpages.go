@@ -167,20 +167,10 @@ func commonFailures(ctx context.Context, tx *sqlx.Tx, number int64, now time.Tim
 // repository has no such test.
 func (db *DB) TestFailures(ctx context.Context, repo queue.RepoID, id uuid.UUID, take int) (failures []flaky.Occurrence, err error) {
 	var rows []struct {
-		Upload      int64                `json:"upload_id"`
-		At          stamp                `json:"at"`
-		Fingerprint int64                `json:"fingerprint"`
-		Summary     string               `json:"summary"`
-		Kind        string               `json:"kind"`
-		Message     string               `json:"message"`
-		Body        string               `json:"body"`
-		Passed      bool                 `json:"passed"`
-		Ambiguous   bool                 `json:"ambiguous"`
-		Excused     bool                 `json:"excused"`
-		Code        string               `json:"code"`
-		Commit      string               `json:"commit"`
-		Sent        document[flaky.Sent] `json:"sent"`
-		Run         document[flaky.Run]  `json:"run"`
+		failureRow
+		Commit string               `json:"commit"`
+		Sent   document[flaky.Sent] `json:"sent"`
+		Run    document[flaky.Run]  `json:"run"`
 	}
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		rows = nil
@@ -197,7 +187,7 @@ func (db *DB) TestFailures(ctx context.Context, repo queue.RepoID, id uuid.UUID,
 	for _, r := range rows {
 		failures = append(failures, flaky.Occurrence{
 			Failure: flaky.Failure{Type: r.Kind, Message: r.Message, Text: r.Body}, Summary: r.Summary, Fingerprint: flaky.Fingerprint(r.Fingerprint),
-			Upload: r.Upload, At: time.Time(r.At).UTC(), Passed: r.Passed, Ambiguous: r.Ambiguous, Excused: r.Excused, Code: flaky.QuarantineCode(r.Code),
+			Upload: r.UploadID, At: time.Time(r.At).UTC(), Passed: r.Passed, Ambiguous: r.Ambiguous, Excused: r.Excused, Code: flaky.QuarantineCode(r.Code),
 			Kind: r.Run.v.Kind, Branch: r.Run.v.Branch, Commit: r.Commit, PullRequests: r.Run.v.PullRequests, Check: r.Sent.v.Check, Link: r.Sent.v.Link,
 		})
 	}

@@ -94,17 +94,12 @@ const mostShown = 200
 func (db *DB) TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) (proofs []flaky.Proof, changes []flaky.Change, err error) {
 	err = db.transact(ctx, readOnly, func(tx *sqlx.Tx) error {
 		proofs, changes = nil, nil
-		var number int64
-		if err := tx.GetContext(ctx, &number, `SELECT id FROM test_cases WHERE id = `+namedCase, int64(repo), id); err != nil {
+		number, err := caseNumber(ctx, tx, repo, id)
+		if err != nil {
 			return err
 		}
 		var rows []struct {
-			Kind         string `json:"kind"`
-			At           stamp  `json:"at"`
-			Failed       int64  `json:"failed_upload"`
-			Passed       int64  `json:"passed_upload"`
-			PR           int    `json:"pr"`
-			Fingerprint  int64  `json:"fingerprint"`
+			evidenceRow
 			Summary      string `json:"summary"`
 			FailedCommit string `json:"failed_commit"`
 			PassedCommit string `json:"passed_commit"`
@@ -122,8 +117,7 @@ func (db *DB) TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) 
 		}
 		for _, r := range rows {
 			proofs = append(proofs, flaky.Proof{
-				Evidence: flaky.Evidence{Test: id, Kind: flaky.EvidenceKind(r.Kind), At: time.Time(r.At).UTC(), FailedRun: r.Failed, PassedRun: r.Passed, PullRequest: r.PR, Fingerprint: flaky.Fingerprint(r.Fingerprint)},
-				Summary:  r.Summary, FailedCommit: r.FailedCommit, PassedCommit: r.PassedCommit, FailedLink: r.FailedLink, PassedLink: r.PassedLink,
+				Evidence: r.evidence(id), Summary: r.Summary, FailedCommit: r.FailedCommit, PassedCommit: r.PassedCommit, FailedLink: r.FailedLink, PassedLink: r.PassedLink,
 			})
 		}
 		var lines []changeRow

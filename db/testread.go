@@ -110,8 +110,7 @@ const shownColumns = `id, test_id, name, parent, file, classname, variant, codeo
 
 func (r *shownRow) test() flaky.TestCase {
 	return flaky.TestCase{
-		Test:   flaky.Test{File: r.File, Classname: r.Classname, Parent: r.Parent, Name: r.Name, Variant: r.Variant},
-		Number: r.ID, ID: r.TestID, Codeowners: r.Codeowners, Status: flaky.Status(r.Status), StatusAt: time.Time(r.StatusAt).UTC(),
+		Test: r.names(), Number: r.ID, ID: r.TestID, Codeowners: r.Codeowners, Status: flaky.Status(r.Status), StatusAt: time.Time(r.StatusAt).UTC(),
 		StatusCode: flaky.ReasonCode(r.StatusCode), StatusReason: r.StatusReason, Suspected: r.Suspected, Score: r.Score,
 		Override: r.override(), TicketID: r.Ticket, Ticket: r.TicketLink, QuarantinedAt: time.Time(r.QuarantinedAt),
 	}
