@@ -111,33 +111,35 @@ func (db *DB) tellOfTests(ctx context.Context, tx *sqlx.Tx, rows []caseRow, chan
 	if len(tests) == 0 {
 		return nil
 	}
-	judged := map[int64]*caseRow{}
+	judged, place := map[int64]*caseRow{}, map[int64]int{}
 	for i := range rows {
 		judged[rows[i].ID] = &rows[i]
 	}
+	for i := range tests {
+		place[tests[i].ID] = i
+	}
 	var notices []notice
 	for _, c := range changes {
-		for _, t := range tests {
-			if t.ID != c.CaseID {
-				continue
-			}
-			row, change := judged[t.ID], c.change()
-			e := flaky.Event{
-				Type: change.EventOf(), Host: t.Host, Owner: t.Owner, Repo: t.Repo, Number: t.ID, ID: t.TestID,
-				File: t.File, Classname: t.Classname, Parent: t.Parent, Name: t.Name, Variant: t.Variant, Codeowners: t.Codeowners, Change: change,
-			}
-			if e.Type == flaky.QuarantineChanged {
-				e.SettingBefore, e.Setting, e.Repairer, e.Expires = flaky.Setting(c.settingBefore), flaky.Setting(row.Setting), row.Owner, row.ExpiresAt.time()
-				if e.SettingBefore == "" {
-					e.SettingBefore = e.Setting
-				}
-			}
-			n, err := newNotice(string(e.Type), e.Subject(), change.At, t.Repository, e)
-			if err != nil {
-				return err
-			}
-			notices = append(notices, n)
+		i, found := place[c.CaseID]
+		if !found {
+			continue
 		}
+		t, row, change := &tests[i], judged[c.CaseID], c.change()
+		e := flaky.Event{
+			Type: change.EventOf(), Host: t.Host, Owner: t.Owner, Repo: t.Repo, Number: t.ID, ID: t.TestID,
+			File: t.File, Classname: t.Classname, Parent: t.Parent, Name: t.Name, Variant: t.Variant, Codeowners: t.Codeowners, Change: change,
+		}
+		if e.Type == flaky.QuarantineChanged {
+			e.SettingBefore, e.Setting, e.Repairer, e.Expires = flaky.Setting(c.settingBefore), flaky.Setting(row.Setting), row.Owner, row.ExpiresAt.time()
+			if e.SettingBefore == "" {
+				e.SettingBefore = e.Setting
+			}
+		}
+		n, err := newNotice(string(e.Type), e.Subject(), change.At, t.Repository, e)
+		if err != nil {
+			return err
+		}
+		notices = append(notices, n)
 	}
 	return db.tell(ctx, tx, tests[0].Org, notices, db.clock())
 }

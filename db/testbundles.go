@@ -131,13 +131,13 @@ func (db *DB) Excused(ctx context.Context, repo queue.RepoID, asked []flaky.Aske
 	if err != nil {
 		return nil, fail("find quarantined tests", err)
 	}
-	byID := map[uuid.UUID]*caseRow{}
+	byNumber, byID := map[int64]*caseRow{}, map[uuid.UUID]*caseRow{}
 	for i := range rows {
-		byID[rows[i].TestID] = &rows[i]
-		for _, o := range old {
-			if o.CaseID == rows[i].ID {
-				byID[o.TestID] = &rows[i]
-			}
+		byNumber[rows[i].ID], byID[rows[i].TestID] = &rows[i], &rows[i]
+	}
+	for _, o := range old {
+		if row := byNumber[o.CaseID]; row != nil && byID[o.TestID] == nil {
+			byID[o.TestID] = row
 		}
 	}
 	excused = make([]bool, len(asked))
