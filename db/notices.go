@@ -157,15 +157,13 @@ func (db *DB) AddTestDelivery(ctx context.Context, org int64, id, kind string, b
 		if err != nil {
 			return err
 		}
-		var number int64
-		if err := tx.GetContext(ctx, &number, `
-			INSERT INTO event_deliveries (subscriber_id, event, type, subject, at, body, since, next_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $5, $5) RETURNING id`, s.Number, n.Event, n.Type, n.Subject, now, string(n.Body)); err != nil {
+		var row deliveryRow
+		if err := tx.GetContext(ctx, &row, `
+			INSERT INTO event_deliveries AS d (subscriber_id, event, type, subject, at, body, since, next_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $5, $5) RETURNING`+deliveryColumns, s.Number, n.Event, n.Type, n.Subject, now, string(n.Body)); err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		if d, err = oneDelivery(ctx, tx, s.Number, number); err != nil {
-			return err
-		}
+		d = row.delivery()
 		return db.notify(ctx, tx, eventsNoted)
 	})
 	return d, fail("add a delivery", err)

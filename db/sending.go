@@ -11,7 +11,6 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"signalbox/account"
-	"signalbox/queue"
 )
 
 // deliveryRow is a delivery as its table has it.
@@ -167,15 +166,6 @@ func (db *DB) Deliveries(ctx context.Context, org int64, id string, below int64,
 	return list, fail("list deliveries", err)
 }
 
-// oneDelivery reads one delivery to a subscriber.
-func oneDelivery(ctx context.Context, tx *sqlx.Tx, subscriber, number int64) (account.Delivery, error) {
-	var row deliveryRow
-	if err := tx.GetContext(ctx, &row, `SELECT`+deliveryColumns+`FROM event_deliveries d WHERE d.subscriber_id = $1 AND d.id = $2`, subscriber, number); err != nil {
-		return account.Delivery{}, err
-	}
-	return row.delivery(), nil
-}
-
 // Redeliver has an event delivered to a subscriber once more, after whatever
 // waits for it now. ErrNotFound: there is no such subscriber or delivery.
 func (db *DB) Redeliver(ctx context.Context, org int64, id string, number int64) (d account.Delivery, err error) {
@@ -185,19 +175,14 @@ func (db *DB) Redeliver(ctx context.Context, org int64, id string, number int64)
 		if err != nil {
 			return err
 		}
-		var again []int64
-		if err := tx.SelectContext(ctx, &again, `
-			INSERT INTO event_deliveries (subscriber_id, event, type, subject, at, body, again, since, next_at)
+		var row deliveryRow
+		if err := tx.GetContext(ctx, &row, `
+			INSERT INTO event_deliveries AS d (subscriber_id, event, type, subject, at, body, again, since, next_at)
 			SELECT subscriber_id, event, type, subject, at, body, true, $3, $3 FROM event_deliveries WHERE subscriber_id = $1 AND id = $2
-			RETURNING id`, s.Number, number, now); err != nil {
+			RETURNING`+deliveryColumns, s.Number, number, now); err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		if len(again) == 0 {
-			return queue.ErrNotFound
-		}
-		if d, err = oneDelivery(ctx, tx, s.Number, again[0]); err != nil {
-			return err
-		}
+		d = row.delivery()
 		return db.notify(ctx, tx, eventsNoted)
 	})
 	return d, fail("deliver again", err)

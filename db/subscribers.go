@@ -88,7 +88,7 @@ func subscribers(ctx context.Context, q sqlx.QueryerContext, where string, args 
 }
 
 // subscriber finds one of an organisation, and locks its row if it is to be
-// changed. sql.ErrNoRows: there is none.
+// changed. ErrNotFound: there is none.
 func subscriber(ctx context.Context, tx *sqlx.Tx, org int64, id, lock string) (account.Subscriber, error) {
 	if uuid.Validate(id) != nil {
 		return account.Subscriber{}, queue.ErrNotFound
