@@ -69,14 +69,12 @@ func (db *DB) InTurn(ctx context.Context, repo queue.RepoID, pr int64, do func(c
 	}
 	defer t.unlock(s, lost)
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	defer close(done)
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-lost:
 			cancel(errTurnLost)
-		case <-done:
-			cancel(nil)
+		case <-ctx.Done():
 		}
 	}()
 	return do(ctx)

@@ -44,7 +44,6 @@ type Meta struct {
 // known of its upload. What was checked out is what git says; CI may have meant
 // another commit.
 func (m Meta) sent(known flaky.Sent) flaky.Sent {
-	trusted := known.Trusted
 	known.Facts = FactsOf(func(name string) string { return m.Envs[name] })
 	if isCommit(m.Repo.HeadSHA) {
 		known.Commit = strings.ToLower(m.Repo.HeadSHA)
@@ -57,7 +56,7 @@ func (m Meta) sent(known flaky.Sent) flaky.Sent {
 	known.Branch = or(known.Branch, strings.TrimPrefix(m.Repo.HeadBranch, "refs/heads/"))
 	known.Variant = or(known.Variant, m.Variant)
 	known.Attempt = max(known.Attempt, 1)
-	known.Fork = known.Fork || !trusted // who has no token may say what they like
+	known.Fork = known.Fork || !known.Trusted // who has no token may say what they like
 	return known
 }
 
