@@ -76,11 +76,11 @@ func (p *Presence) Leave() {
 	// The connection goes back to the pool, so the lock must not stay on it.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, err := p.conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1, hashtext($2))`, presenceClass, p.name)
-	if err != nil {
+	if _, err := p.conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1, hashtext($2))`, presenceClass, p.name); err != nil {
 		discard(p.conn)
+	} else {
+		p.conn.Close()
 	}
-	p.conn.Close()
 	p.conn = nil
 }
 

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,8 +48,9 @@ func (db *DB) KeepTests(ctx context.Context, now time.Time) (err error) {
 		return fail("see whether somebody keeps tests", err)
 	}
 	defer func() {
-		if _, problem := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtextextended('chores of tests', 0))`); err == nil {
-			err = fail("let others keep tests", problem)
+		if _, problem := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(hashtextextended('chores of tests', 0))`); problem != nil {
+			discard(conn.Conn) // the lock must not go back to the pool with it
+			err = cmp.Or(err, fail("let others keep tests", problem))
 		}
 	}()
 	return db.keepTests(ctx, now.UTC())
