@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -200,7 +201,7 @@ func viewTest(repo queue.Repo, k *knownTest, now time.Time) testView {
 	v := testView{
 		Repo: repo.String(), RepoURL: RepoURL("", repo), Tests: testsURL(repo), URL: TestURL("", repo, k.ID.String()), Name: k.Name, Where: where(&k.Test),
 		Badges: testBadges(&k.TestCase), Why: k.StatusReason, Since: at(k.StatusAt, now), QuarantineLook: quarantineLook(k, now),
-		Score: scoreOf(k.Score), Ticket: orNone(k.TicketID, k.Ticket), TicketURL: k.Ticket, Meanings: meanings, Now: at(now, now),
+		Score: scoreOf(k.Score), Ticket: cmp.Or(k.TicketID, k.Ticket), TicketURL: k.Ticket, Meanings: meanings, Now: at(now, now),
 	}
 	if v.Why == "" {
 		v.Why = "Nothing shows that it fails at random."
@@ -226,20 +227,13 @@ func viewTest(repo queue.Repo, k *knownTest, now time.Time) testView {
 		v.Changes = append(v.Changes, changeOf(repo, &k.changes[i], now))
 	}
 	v.Details = []detail{
-		{Label: "Owners", Text: orNone(strings.Join(k.Codeowners, " "), "CODEOWNERS names nobody")},
-		{Label: "File", Text: orNone(k.File, "unknown")}, {Label: "Class", Text: orNone(k.Classname, "none")},
-		{Label: "Suite", Text: orNone(k.Parent, "none")}, {Label: "Variant", Text: orNone(k.Variant, "none")},
+		{Label: "Owners", Text: cmp.Or(strings.Join(k.Codeowners, " "), "CODEOWNERS names nobody")},
+		{Label: "File", Text: cmp.Or(k.File, "unknown")}, {Label: "Class", Text: cmp.Or(k.Classname, "none")},
+		{Label: "Suite", Text: cmp.Or(k.Parent, "none")}, {Label: "Variant", Text: cmp.Or(k.Variant, "none")},
 		{Label: "Id", Text: k.ID.String()},
 	}
 	v.Form = formOf(k.Override, now)
 	return v
-}
-
-func orNone(text, none string) string {
-	if text == "" {
-		return none
-	}
-	return text
 }
 
 func runsWord(t flaky.Tally) string {
@@ -257,9 +251,9 @@ func quarantineText(k *knownTest, now time.Time) string {
 	o := k.Override
 	switch setting := o.At(now); {
 	case setting == flaky.Always:
-		return fmt.Sprintf("Its failures are excused until %s: %s decided so.", o.Expires.UTC().Format("2 January 2006"), orNone(o.Actor, "somebody"))
+		return fmt.Sprintf("Its failures are excused until %s: %s decided so.", o.Expires.UTC().Format("2 January 2006"), cmp.Or(o.Actor, "somebody"))
 	case setting == flaky.Never:
-		return fmt.Sprintf("Its failures always block: %s decided so.", orNone(o.Actor, "somebody"))
+		return fmt.Sprintf("Its failures always block: %s decided so.", cmp.Or(o.Actor, "somebody"))
 	case !k.QuarantinedAt.IsZero():
 		return "Its failures are excused, except those of a kind that it never had before: automatic quarantine."
 	case !k.counts.Automatic:
@@ -337,7 +331,7 @@ func chartOfTest(days []flaky.DayTally, now time.Time) (*chart, []dayRow) {
 func kindRows(k *knownTest, now time.Time) []kindRow {
 	var rows []kindRow
 	for _, kind := range k.kinds {
-		row := kindRow{Summary: orNone(kind.Summary, "no message"), Count: kind.Count, Last: at(kind.Last, now), Known: badge{"new", "bad"}}
+		row := kindRow{Summary: cmp.Or(kind.Summary, "no message"), Count: kind.Count, Last: at(kind.Last, now), Known: badge{"new", "bad"}}
 		if kind.Known {
 			row.Known = badge{"known", "off"}
 		}
@@ -369,7 +363,7 @@ func exampleOf(f *flaky.Occurrence) string {
 
 func failureOf(repo queue.Repo, f *flaky.Occurrence, now time.Time) failureRow {
 	row := failureRow{
-		At: at(f.At, now), On: testedOn(f.Kind, f.Branch, f.PullRequests), Summary: orNone(f.Summary, "no message"), Retried: f.Passed, Decision: decisionText(f.Code),
+		At: at(f.At, now), On: testedOn(f.Kind, f.Branch, f.PullRequests), Summary: cmp.Or(f.Summary, "no message"), Retried: f.Passed, Decision: decisionText(f.Code),
 		Excused: f.Excused, Upload: uploadURL(repo, f.Upload), Number: f.Upload, Commit: commit(f.Commit, ""), Job: f.Link,
 	}
 	if f.Ambiguous {
@@ -400,7 +394,7 @@ func proofOf(repo queue.Repo, p *flaky.Proof, now time.Time) proofRow {
 }
 
 func changeOf(repo queue.Repo, c *flaky.Change, now time.Time) changeRow {
-	row := changeRow{At: at(c.At, now), Reason: c.Reason, Actor: orNone(c.Actor, "Signalbox"), Look: "off"}
+	row := changeRow{At: at(c.At, now), Reason: c.Reason, Actor: cmp.Or(c.Actor, "Signalbox"), Look: "off"}
 	switch c.What {
 	case "status":
 		b := look(statusBadges, flaky.Status(c.After))

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -136,7 +137,7 @@ func rowOfUpload(repo queue.Repo, u *flaky.UploadDetails, now time.Time) uploadR
 	}
 	switch {
 	case !row.Read:
-		row.State, row.On = badge{"waiting to be read", "busy"}, orNone(u.Branch, "")
+		row.State, row.On = badge{"waiting to be read", "busy"}, u.Branch
 	case !u.Complete:
 		row.State = badge{"incomplete", "bad"}
 	case u.Infrastructure:
@@ -178,7 +179,11 @@ func viewUpload(repo queue.Repo, u *flaky.UploadDetails, from int, now time.Time
 		uploadRow: rowOfUpload(repo, u, now), Repo: repo.String(), RepoURL: RepoURL("", repo), Uploads: uploadsURL(repo), Count: len(u.Failures),
 		Evidence: noEvidence(u), Link: u.Link, Now: at(now, now),
 	}
-	v.Lead = fmt.Sprintf("%s ran, %s failed, %d did not run.", plural(u.Tests, "test"), orNone(zeroless(u.Failed), "none"), u.Skipped)
+	failed := "none"
+	if u.Failed > 0 {
+		failed = strconv.Itoa(u.Failed)
+	}
+	v.Lead = fmt.Sprintf("%s ran, %s failed, %d did not run.", plural(u.Tests, "test"), failed, u.Skipped)
 	if !v.Read {
 		v.Lead = "It is kept, and read in a moment. Reload to see what came of it."
 	}
@@ -193,7 +198,7 @@ func viewUpload(repo queue.Repo, u *flaky.UploadDetails, from int, now time.Time
 	for i := from; i < upTo; i++ {
 		f := &u.Failures[i]
 		v.Failures = append(v.Failures, uploadFailure{
-			Name: f.Name, URL: TestURL("", repo, f.ID.String()), Where: where(&f.Test), Summary: orNone(f.Summary, "no message"), Retried: f.Passed,
+			Name: f.Name, URL: TestURL("", repo, f.ID.String()), Where: where(&f.Test), Summary: cmp.Or(f.Summary, "no message"), Retried: f.Passed,
 			Decision: decisionText(f.Code), Excused: f.Excused,
 		})
 	}
@@ -204,9 +209,9 @@ func viewUpload(repo queue.Repo, u *flaky.UploadDetails, from int, now time.Time
 		v.First = v.URL
 	}
 	v.Details = []detail{
-		{Label: "Commit", Code: commit(u.Commit, "")}, {Label: "Branch", Text: orNone(u.Branch, "unknown")}, {Label: "Check", Text: orNone(u.Check, "unknown")},
-		{Label: "Job", Text: orNone(u.Job, "unknown")}, {Label: "Attempt", Text: strconv.Itoa(max(u.Attempt, 1))}, {Label: "CI", Text: orNone(u.CI, "unknown")},
-		{Label: "Variant", Text: orNone(u.Variant, "none")}, {Label: "Received", Time: at(u.Received, now)},
+		{Label: "Commit", Code: commit(u.Commit, "")}, {Label: "Branch", Text: cmp.Or(u.Branch, "unknown")}, {Label: "Check", Text: cmp.Or(u.Check, "unknown")},
+		{Label: "Job", Text: cmp.Or(u.Job, "unknown")}, {Label: "Attempt", Text: strconv.Itoa(max(u.Attempt, 1))}, {Label: "CI", Text: cmp.Or(u.CI, "unknown")},
+		{Label: "Variant", Text: cmp.Or(u.Variant, "none")}, {Label: "Received", Time: at(u.Received, now)},
 	}
 	if u.ExitCode != nil {
 		v.Details = append(v.Details, detail{Label: "The test command ended with", Text: strconv.Itoa(*u.ExitCode)})
@@ -238,11 +243,4 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func zeroless(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
