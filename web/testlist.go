@@ -81,17 +81,26 @@ const (
 	sparkBarW   = 5
 )
 
-// sparkOf draws the days up to now.
-func sparkOf(days []flaky.DayTally, now time.Time) (s spark, sum flaky.Tally) {
-	s = spark{Width: sparkDays * sparkStep, Height: sparkHeight}
-	today := now.UTC().Truncate(24 * time.Hour)
+// lastDays are n days up to now in the order of time, those without runs too.
+func lastDays(days []flaky.DayTally, n int, now time.Time) []flaky.DayTally {
 	byDay := map[time.Time]flaky.Tally{}
 	for _, d := range days {
 		byDay[d.Day.UTC()] = d.Tally
 	}
+	today := now.UTC().Truncate(24 * time.Hour)
+	last := make([]flaky.DayTally, n)
+	for i := range last {
+		day := today.AddDate(0, 0, i-n+1)
+		last[i] = flaky.DayTally{Day: day, Tally: byDay[day]}
+	}
+	return last
+}
+
+// sparkOf draws the days up to now.
+func sparkOf(days []flaky.DayTally, now time.Time) (s spark, sum flaky.Tally) {
+	s = spark{Width: sparkDays * sparkStep, Height: sparkHeight}
 	bad := 0
-	for i := range sparkDays {
-		t := byDay[today.AddDate(0, 0, i-sparkDays+1)]
+	for i, t := range lastDays(days, sparkDays, now) {
 		sum.Runs, sum.Failures = sum.Runs+t.Runs, sum.Failures+t.Failures
 		x := i * sparkStep
 		if t.Runs == 0 {

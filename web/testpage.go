@@ -301,20 +301,13 @@ func scoreOf(score float64) scoreBar {
 
 // chartOfTest draws how often a test failed, by the day; nil if it did not.
 func chartOfTest(days []flaky.DayTally, now time.Time) (*chart, []dayRow) {
-	byDay := map[time.Time]flaky.Tally{}
-	for _, d := range days {
-		byDay[d.Day.UTC()] = d.Tally
-	}
-	today := now.UTC().Truncate(24 * time.Hour)
 	var times, says []string
 	var rows []dayRow
 	failed := series{Name: "runs that failed", Look: "bad"}
 	any := false
-	for i := range testDays {
-		day := today.AddDate(0, 0, i-testDays+1)
-		t := byDay[day]
-		name := day.Format("2 Jan")
-		times, says = append(times, name), append(says, fmt.Sprintf("%s: %s failed", name, rate(t)))
+	for _, t := range lastDays(days, testDays, now) {
+		name := t.Day.Format("2 Jan")
+		times, says = append(times, name), append(says, fmt.Sprintf("%s: %s failed", name, rate(t.Tally)))
 		failed.Values = append(failed.Values, float64(t.Failures))
 		any = any || t.Failures > 0
 		if t.Runs > 0 {
