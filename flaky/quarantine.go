@@ -44,8 +44,8 @@ type Override struct {
 	Actor   string    // who decided
 }
 
-// longestOverride bounds how long a test may be excused by a person's word.
-const longestOverride = 180 * 24 * time.Hour
+// LongestOverride bounds how long a test may be excused by a person's word.
+const LongestOverride = 180 * 24 * time.Hour
 
 // Check reports what is wrong with an override that somebody wants to set: a
 // test whose failures are always excused has somebody who will repair it, a
@@ -69,7 +69,7 @@ func (o Override) Check(now time.Time) error {
 		wrong = append(wrong, errors.New("expires_at: say until when its failures may be ignored"))
 	case !o.Expires.After(now):
 		wrong = append(wrong, errors.New("expires_at: is in the past"))
-	case o.Expires.Sub(now) > longestOverride:
+	case o.Expires.Sub(now) > LongestOverride:
 		wrong = append(wrong, errors.New("expires_at: at most 180 days from now"))
 	}
 	return errors.Join(wrong...)

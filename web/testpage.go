@@ -26,7 +26,6 @@ const (
 	longestOwner = 200  // and reason, in bytes
 	longestWhy   = 2000
 	defaultDays  = 30 // of a quarantine that somebody sets
-	longestDays  = 180
 )
 
 // testView is the page of one test.
@@ -412,7 +411,7 @@ func formOf(o flaky.Override, now time.Time) quarantineForm {
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	f := quarantineForm{
 		Setting: o.At(now), Owner: o.Owner, Reason: o.Reason, Until: day(now.AddDate(0, 0, defaultDays)),
-		Least: day(now), Most: day(now.AddDate(0, 0, longestDays-1)),
+		Least: day(now), Most: day(now.Add(flaky.LongestOverride - 24*time.Hour)), // the last day counts to its end
 	}
 	if f.Setting == flaky.Always {
 		f.Until = day(o.Expires.Add(-time.Second))
