@@ -65,25 +65,25 @@ func (v auditView) Heading() string { return "Audit log of " + v.Org }
 const auditShown = 100
 
 // administered finds the organisation that a request names, for who is an
-// administrator of every repository of it.
-func (h *Handler) administered(r *http.Request, fresh bool) (account.Organization, error) {
+// administrator of every repository of it, with those repositories.
+func (h *Handler) administered(r *http.Request, fresh bool) (account.Organization, []queue.Repo, error) {
 	absentOrg := absent("There is no such organisation, or you are not an administrator of all its repositories.")
 	slug := httprouter.ParamsFromContext(r.Context()).ByName("org")
 	if !storable(slug) {
-		return account.Organization{}, absentOrg
+		return account.Organization{}, nil, absentOrg
 	}
 	org, repos, err := h.store.Organization(r.Context(), slug)
 	switch {
 	case errors.Is(err, queue.ErrNotFound):
-		return org, absentOrg
+		return org, nil, absentOrg
 	case err != nil:
-		return org, fmt.Errorf("find organisation: %w", err)
+		return org, nil, fmt.Errorf("find organisation: %w", err)
 	}
 	all, err := h.administersAll(r.Context(), repos, fresh)
 	if err == nil && !all {
 		err = absentOrg
 	}
-	return org, err
+	return org, repos, err
 }
 
 func (h *Handler) administersAll(ctx context.Context, repos []queue.Repo, fresh bool) (bool, error) {
@@ -113,7 +113,7 @@ func (h *Handler) administersAll(ctx context.Context, repos []queue.Repo, fresh 
 }
 
 func (h *Handler) tokens(r *http.Request) (frame, error) {
-	org, err := h.administered(r, false)
+	org, _, err := h.administered(r, false)
 	if err != nil {
 		return frame{}, err
 	}
@@ -169,7 +169,7 @@ func (h *Handler) createToken(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) newToken(r *http.Request) (tokensView, error) {
-	org, err := h.administered(r, true)
+	org, _, err := h.administered(r, true)
 	if err != nil {
 		return tokensView{}, err
 	}
@@ -210,7 +210,7 @@ func authored(ctx context.Context) context.Context {
 
 // revokeToken makes a token worthless.
 func (h *Handler) revokeToken(r *http.Request) (string, error) {
-	org, err := h.administered(r, true)
+	org, _, err := h.administered(r, true)
 	if err != nil {
 		return "", err
 	}
@@ -226,7 +226,7 @@ func (h *Handler) revokeToken(r *http.Request) (string, error) {
 }
 
 func (h *Handler) audit(r *http.Request) (frame, error) {
-	org, err := h.administered(r, false)
+	org, _, err := h.administered(r, false)
 	if err != nil {
 		return frame{}, err
 	}

@@ -102,20 +102,21 @@ var kindNames = map[account.SubscriberKind]string{account.WebhookSubscriber: "we
 
 func subscribersURL(org string) string { return "/orgs/" + url.PathEscape(org) + "/subscribers" }
 
-// toldOrg finds the organisation whose subscribers a request is about.
-func (h *Handler) toldOrg(r *http.Request, fresh bool) (account.Organization, error) {
+// toldOrg finds the organisation whose subscribers a request is about, with its
+// repositories.
+func (h *Handler) toldOrg(r *http.Request, fresh bool) (account.Organization, []queue.Repo, error) {
 	if h.told == nil {
-		return account.Organization{}, queue.ErrNotFound
+		return account.Organization{}, nil, queue.ErrNotFound
 	}
 	return h.administered(r, fresh)
 }
 
 func (h *Handler) subscribers(r *http.Request) (frame, error) {
-	org, err := h.toldOrg(r, false)
+	org, repos, err := h.toldOrg(r, false)
 	if err != nil {
 		return frame{}, err
 	}
-	v, err := h.subscribersOf(r, org)
+	v, err := h.subscribersOf(r, org, repos)
 	return subscribersFrame(v, org.Slug), err
 }
 
@@ -124,7 +125,7 @@ func subscribersFrame(v view, org string) frame {
 	return frame{View: v, Tabs: orgTabs(org, subscribersURL(org))}
 }
 
-func (h *Handler) subscribersOf(r *http.Request, org account.Organization) (subscribersView, error) {
+func (h *Handler) subscribersOf(r *http.Request, org account.Organization, repos []queue.Repo) (subscribersView, error) {
 	v := subscribersView{Org: org.Slug, CSRF: visitorOf(r.Context()).csrf, Told: told(r), Now: at(h.clock(), h.clock())}
 	list, err := h.told.List(r.Context(), org.ID)
 	if err != nil {
@@ -139,10 +140,6 @@ func (h *Handler) subscribersOf(r *http.Request, org account.Organization) (subs
 		}
 		last := &v.Topics[len(v.Topics)-1]
 		last.Events = append(last.Events, k)
-	}
-	_, repos, err := h.store.Organization(r.Context(), org.Slug)
-	if err != nil {
-		return v, fmt.Errorf("list repositories: %w", err)
 	}
 	for _, repo := range repos {
 		v.Repos = append(v.Repos, choice{strconv.FormatInt(int64(repo.ID), 10), repo.Owner + "/" + repo.Name})
@@ -184,7 +181,7 @@ func (h *Handler) subscribe(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) newSubscriber(r *http.Request) (subscribersView, error) {
-	org, err := h.toldOrg(r, true)
+	org, repos, err := h.toldOrg(r, true)
 	if err != nil {
 		return subscribersView{}, err
 	}
@@ -192,10 +189,6 @@ func (h *Handler) newSubscriber(r *http.Request) (subscribersView, error) {
 	want := account.Subscriber{Name: r.PostForm.Get("name"), Kind: account.SubscriberKind(r.PostForm.Get("kind")), Events: r.PostForm["events"]}
 	if !storable(want.Name) || !storable(r.PostForm.Get("url")) {
 		return subscribersView{}, refusal{http.StatusBadRequest, "Give it a name, and the address that it is reached at.", back}
-	}
-	_, repos, err := h.store.Organization(r.Context(), org.Slug)
-	if err != nil {
-		return subscribersView{}, fmt.Errorf("list repositories: %w", err)
 	}
 	for _, text := range r.PostForm["repos"] {
 		i := slices.IndexFunc(repos, func(repo queue.Repo) bool { return strconv.FormatInt(int64(repo.ID), 10) == text })
@@ -208,7 +201,7 @@ func (h *Handler) newSubscriber(r *http.Request) (subscribersView, error) {
 	if err != nil {
 		return subscribersView{}, notTold(err, back)
 	}
-	v, err := h.subscribersOf(r, org)
+	v, err := h.subscribersOf(r, org, repos)
 	v.Fresh = &freshToken{s.Name, secret}
 	return v, err
 }
@@ -223,7 +216,7 @@ func notTold(err error, back string) error {
 }
 
 func (h *Handler) subscriber(r *http.Request) (frame, error) {
-	org, err := h.toldOrg(r, false)
+	org, _, err := h.toldOrg(r, false)
 	if err != nil {
 		return frame{}, err
 	}
@@ -280,18 +273,19 @@ func viewDelivery(d account.Delivery, body []byte, now time.Time) deliveryRow {
 // subscriberDeed does what a form of a subscriber's page asks for. A new secret
 // is shown on this answer alone.
 func (h *Handler) subscriberDeed(w http.ResponseWriter, r *http.Request) {
-	to, secret, err := h.tend(r)
+	org, _, err := h.toldOrg(r, true)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	to, secret, err := h.tend(r, org)
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
 	case secret == "":
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	default:
-		org, err := h.toldOrg(r, false)
-		var v subscriberView
-		if err == nil {
-			v, err = h.subscriberOf(r, org)
-		}
+		v, err := h.subscriberOf(r, org)
 		if err != nil {
 			h.refuse(w, r, err)
 			return
@@ -303,11 +297,7 @@ func (h *Handler) subscriberDeed(w http.ResponseWriter, r *http.Request) {
 
 // tend does a deed to a subscriber, and says where to go, or the secret that was
 // made.
-func (h *Handler) tend(r *http.Request) (to, secret string, err error) {
-	org, err := h.toldOrg(r, true)
-	if err != nil {
-		return "", "", err
-	}
+func (h *Handler) tend(r *http.Request, org account.Organization) (to, secret string, err error) {
 	ctx, id := authored(r.Context()), httprouter.ParamsFromContext(r.Context()).ByName("id")
 	page := subscribersURL(org.Slug) + "/" + url.PathEscape(id)
 	switch deed := r.PostForm.Get("deed"); deed {
