@@ -348,11 +348,7 @@ func changeOf(repo queue.Repo, c *flaky.Change, now time.Time) changeRow {
 		b := look(statusBadges, flaky.Status(c.After))
 		row.Text, row.Look = b.Text, b.Look
 	default:
-		row.Text, row.Why = map[string]string{"on": "quarantined", "off": "not quarantined"}[c.After], map[flaky.QuarantineCode]string{
-			flaky.SetAlways: "Somebody decided so.", flaky.SetNever: "Somebody decided that its failures count.", flaky.AutomaticOn: "There is enough evidence.",
-			flaky.SuspendedBroken: "It is broken now.", flaky.RepositoryOff: "Automatic quarantine is off.", flaky.NotEnough: "There is not enough evidence.",
-			flaky.NotFlaky: "It is not flaky now.",
-		}[flaky.QuarantineCode(c.Code)]
+		row.Text, row.Why = map[string]string{"on": "quarantined", "off": "not quarantined"}[c.After], changedBecause[flaky.QuarantineCode(c.Code)]
 		if c.After == "on" {
 			row.Look = quarantinedBadge.Look
 		}

@@ -67,6 +67,17 @@ var decisions = map[flaky.QuarantineCode]string{
 	flaky.KnownFailure:    "excused: the test is known to fail like this",
 }
 
+// changedBecause says why a test came into quarantine, or out of it.
+var changedBecause = map[flaky.QuarantineCode]string{
+	flaky.SetAlways:       "Somebody decided so.",
+	flaky.SetNever:        "Somebody decided that its failures count.",
+	flaky.AutomaticOn:     "There is enough evidence.",
+	flaky.SuspendedBroken: "It is broken now.",
+	flaky.RepositoryOff:   "Automatic quarantine is off.",
+	flaky.NotEnough:       "There is not enough evidence.",
+	flaky.NotFlaky:        "It is not flaky now.",
+}
+
 // decisionText says what counts for a failure; "" if nobody decided yet.
 func decisionText(code flaky.QuarantineCode) string {
 	if text, ok := decisions[code]; ok {

@@ -236,11 +236,3 @@ func noEvidence(u *flaky.UploadDetails) string {
 	}
 	return ""
 }
-
-// plural is a number with its noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

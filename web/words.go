@@ -142,3 +142,11 @@ func commit(sha, prURL string) code {
 
 // tree names a tree; hosts have no page of one.
 func tree(sha string) code { return commit(sha, "") }
+
+// plural is a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
