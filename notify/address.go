@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -9,11 +10,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"crypto/tls"
 
 	"signalbox/account"
 )
@@ -81,12 +81,7 @@ func public(ip netip.Addr) bool {
 }
 
 func contains(list []netip.Prefix, ip netip.Addr) bool {
-	for _, p := range list {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // reachable reports whether we may connect to an address: over TLS, to public

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"signalbox/account"
 	"signalbox/flaky"
@@ -79,7 +80,7 @@ func clip(text string, most int) string {
 		return text
 	}
 	cut := most
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
 	return text[:cut] + "…"

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -71,20 +72,11 @@ func readDocuments(files fs.FS) (documents, error) {
 		}
 	}
 	for _, name := range listed {
-		if doc := d.byName[name]; doc != nil && !d.has(doc) {
+		if doc := d.byName[name]; doc != nil && !slices.Contains(d.order, doc) {
 			d.order = append(d.order, doc)
 		}
 	}
 	return d, nil
-}
-
-func (d documents) has(doc *document) bool {
-	for _, other := range d.order {
-		if other == doc {
-			return true
-		}
-	}
-	return false
 }
 
 // renderDocument makes a page of a document. links are the documents that it
