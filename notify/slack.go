@@ -67,15 +67,11 @@ func (s *Service) sayQueue(e *queue.Event) text {
 		}
 		return text{":vertical_traffic_light:", line + strings.Replace(by(e), " ", ", ", 1) + ".", ""}
 	case queue.QueueSettingsChanged:
-		var list []string
-		for i, c := range e.Changes {
-			if i == maxListed {
-				list = append(list, fmt.Sprintf("and %d more", len(e.Changes)-i))
-				break
-			}
-			list = append(list, fmt.Sprintf("%s: %s → %s", quoted(c.Name), orDash(c.From), orDash(c.To)))
-		}
-		return text{":gear:", fmt.Sprintf("Settings of the queue %s have been changed%s.", where, by(e)), strings.Join(list, "\n")}
+		changes := listed(len(e.Changes), func(i int) string {
+			c := e.Changes[i]
+			return fmt.Sprintf("%s: %s → %s", quoted(c.Name), orDash(c.From), orDash(c.To))
+		})
+		return text{":gear:", fmt.Sprintf("Settings of the queue %s have been changed%s.", where, by(e)), changes}
 	}
 	if strings.HasPrefix(string(e.Type), "pull_request_batch.") {
 		return s.sayBatch(e, where)
@@ -107,17 +103,9 @@ func (s *Service) sayQueue(e *queue.Event) text {
 }
 
 func (s *Service) sayBatch(e *queue.Event, where string) text {
-	var list []string
-	for i := range e.Entries {
-		if i == maxListed {
-			list = append(list, fmt.Sprintf("and %d more", len(e.Entries)-i))
-			break
-		}
-		list = append(list, s.pr(e, &e.Entries[i]))
-	}
 	batch := fmt.Sprintf("of %d pull requests in %s", len(e.Entries), where)
 	run := link(s.links.Run(e.Repo, e.Branch, e.Run), "batch")
-	t := text{emoji: emojis[e.To], detail: strings.Join(list, "\n")}
+	t := text{emoji: emojis[e.To], detail: listed(len(e.Entries), func(i int) string { return s.pr(e, &e.Entries[i]) })}
 	switch e.Type {
 	case queue.BatchTesting:
 		t.line = "A " + run + " " + batch + " is being tested."
@@ -203,6 +191,18 @@ func orDash(text string) string {
 		return "none"
 	}
 	return quoted(text)
+}
+
+// listed is a list of n things, one on a line, that is cut after a few.
+func listed(n int, line func(i int) string) string {
+	var lines []string
+	for i := range min(n, maxListed) {
+		lines = append(lines, line(i))
+	}
+	if n > maxListed {
+		lines = append(lines, fmt.Sprintf("and %d more", n-maxListed))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // link is a link in Slack's markup. Its text must not end it.
