@@ -27,7 +27,7 @@ const (
 // testView is the page of one test.
 type testView struct {
 	Repo, RepoURL, Tests string
-	Name, Where, Variant string
+	Name, Where          string
 	URL                  string
 	Badges               []badge
 	Why                  string // of the state, a sentence
@@ -107,7 +107,6 @@ type proofRow struct {
 	Failed, Passed         string // addresses of the uploads
 	FailedJob, PassedJob   string // of the jobs
 	FailedCommit, PassedAt string // short commits
-	Same                   bool   // it passed when it was tried again, in one run
 }
 
 // changeRow is a change of a state or of quarantine.
@@ -327,16 +326,14 @@ func proofOf(repo queue.Repo, p *flaky.Proof, now time.Time) proofRow {
 	row := proofRow{
 		Text: evidenceNames[p.Kind], Weight: strconv.FormatFloat(p.Kind.Weight(), 'f', -1, 64), At: at(p.At, now), PR: p.PullRequest, Summary: p.Summary,
 		FailedJob: p.FailedLink, PassedJob: p.PassedLink, FailedCommit: commit(p.FailedCommit, "").Short, PassedAt: commit(p.PassedCommit, "").Short,
-		Same: p.FailedRun == p.PassedRun,
 	}
 	if p.FailedRun != 0 {
 		row.Failed = uploadURL(repo, p.FailedRun)
 	}
-	if p.PassedRun != 0 && !row.Same {
-		row.Passed = uploadURL(repo, p.PassedRun)
-	}
-	if row.Same {
+	if p.FailedRun == p.PassedRun { // one run did both
 		row.Text = "It failed, and passed when it was tried again"
+	} else if p.PassedRun != 0 {
+		row.Passed = uploadURL(repo, p.PassedRun)
 	}
 	return row
 }
