@@ -63,6 +63,7 @@ type testRow struct {
 // spark is a picture of the days of a test.
 type spark struct {
 	Bars          []sparkBar
+	BarWidth      int
 	Says          string
 	Width, Height int
 }
@@ -98,7 +99,7 @@ func lastDays(days []flaky.DayTally, n int, now time.Time) []flaky.DayTally {
 
 // sparkOf draws the days up to now.
 func sparkOf(days []flaky.DayTally, now time.Time) (s spark, sum flaky.Tally) {
-	s = spark{Width: sparkDays * sparkStep, Height: sparkHeight}
+	s = spark{BarWidth: sparkBarW, Width: sparkDays * sparkStep, Height: sparkHeight}
 	bad := 0
 	for i, t := range lastDays(days, sparkDays, now) {
 		sum.Runs, sum.Failures = sum.Runs+t.Runs, sum.Failures+t.Failures
