@@ -150,6 +150,16 @@ func (a *API) named(ctx context.Context, c *call, more ...field) (p place, q que
 	return p, q, err
 }
 
+// findRepository is the repository of a place, within the caller's organisation.
+func (a *API) findRepository(ctx context.Context, c *call, p place) (queue.Repo, error) {
+	repo, err := a.store.Repository(ctx, c.org.ID, p.host, p.owner, p.name)
+	if err != nil {
+		return repo, orNotFound(fmt.Errorf("find repository: %w", err),
+			notFound(CodeRepositoryNotFound, "There is no repository %s in the organisation.", p.repo()))
+	}
+	return repo, nil
+}
+
 // find is the queue of a place, within the caller's organisation.
 func (a *API) find(ctx context.Context, c *call, p place) (queue.Queue, error) {
 	q, err := a.store.FindQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch)

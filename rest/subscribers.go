@@ -104,10 +104,9 @@ func (a *API) watched(ctx context.Context, c *call, places *[]place) (found []ac
 	}
 	for _, p := range *places {
 		p.host = a.host(p.host)
-		repo, err := a.store.Repository(ctx, c.org.ID, p.host, p.owner, p.name)
+		repo, err := a.findRepository(ctx, c, p)
 		if err != nil {
-			return nil, orNotFound(fmt.Errorf("find repository: %w", err),
-				notFound(CodeRepositoryNotFound, "There is no repository %s in the organisation.", p.repo()))
+			return nil, err
 		}
 		w := account.Watched{ID: int64(repo.ID), Host: repo.Host, Owner: repo.Owner, Name: repo.Name}
 		if !slices.Contains(found, w) {

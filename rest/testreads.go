@@ -115,12 +115,7 @@ func (a *API) repository(ctx context.Context, c *call, p *testPlace) (queue.Repo
 	if !strings.EqualFold(p.slug, c.org.Slug) {
 		return queue.Repo{}, notFound(CodeOrganizationNotFound, "The organisation %s does not exist, or the token is not one of its own.", clip(p.slug))
 	}
-	repo, err := a.store.Repository(ctx, c.org.ID, p.host, p.owner, p.name)
-	if err != nil {
-		return repo, orNotFound(fmt.Errorf("find repository: %w", err),
-			notFound(CodeRepositoryNotFound, "There is no repository %s in the organisation.", p.repo()))
-	}
-	return repo, nil
+	return a.findRepository(ctx, c, p.place)
 }
 
 // testDetails is a test with what happened to it of late.
