@@ -349,9 +349,12 @@ func (h *History) KnowsText(text string, seen []Example, now time.Time) bool {
 		return true
 	}
 	return asked != 0 && slices.ContainsFunc(seen, func(e Example) bool {
+		if !h.Knows(e.Fingerprint, now) {
+			return false
+		}
 		message, _ := Describe(Failure{Message: e.Message})
 		body, _ := Describe(Failure{Message: e.Text})
-		return h.Knows(e.Fingerprint, now) && (message == asked || body == asked)
+		return message == asked || body == asked
 	})
 }
 
