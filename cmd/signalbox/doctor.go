@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"signalbox/db"
 	"signalbox/gitprovider/github"
 	"signalbox/queue"
 )
@@ -15,10 +17,23 @@ import (
 // wrong and what to do. What it finds is kept, so that the pages show it too.
 type doctorCommand struct {
 	settings
+	someQueues
+	All  bool `help:"Show what is well, too."`
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// someQueues narrows a command down to some of the queues in the database.
+type someQueues struct {
 	Repo   string `help:"Only the queues of this repository, as owner/name."`
 	Branch string `help:"Only the queues of this branch."`
-	All    bool   `help:"Show what is well, too."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+}
+
+// list lists them; there may be none.
+func (s someQueues) list(ctx context.Context, d *db.DB) ([]queue.Queue, error) {
+	queues, err := d.ListQueues(ctx)
+	return slices.DeleteFunc(queues, func(q queue.Queue) bool {
+		return s.Repo != "" && !strings.EqualFold(s.Repo, q.Repo.Owner+"/"+q.Repo.Name) || s.Branch != "" && s.Branch != q.Branch
+	}), err
 }
 
 // errTrouble is the exit code of a doctor that found something.
@@ -55,15 +70,12 @@ func (c *doctorCommand) Run(ctx context.Context, out console) error {
 	if err != nil {
 		return err
 	}
-	queues, err := d.ListQueues(ctx)
+	queues, err := c.list(ctx, d.DB)
 	if err != nil {
 		return err
 	}
 	var all []examined
 	for _, q := range queues {
-		if c.Repo != "" && !strings.EqualFold(c.Repo, q.Repo.Owner+"/"+q.Repo.Name) || c.Branch != "" && c.Branch != q.Branch {
-			continue
-		}
 		seen, err := host.Preflight(ctx, q.Repo, q.PreflightWork())
 		if err != nil {
 			return err

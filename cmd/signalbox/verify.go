@@ -26,12 +26,11 @@ import (
 // the commits and trees of the branch, from Git.
 type verifyCommand struct {
 	settings
-	Repo   string `help:"Only the queues of this repository, as owner/name."`
-	Branch string `help:"Only the queues of this branch."`
-	Since  string `help:"Only what landed since this day, as 2026-01-31."`
-	Git    string `type:"path" help:"A clone of the repository that --repo names, on this machine, to be compared with instead of asking the host. Nothing but the database is needed then."`
-	All    bool   `help:"Show every landing, not only what is amiss."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	someQueues
+	Since string `help:"Only what landed since this day, as 2026-01-31."`
+	Git   string `type:"path" help:"A clone of the repository that --repo names, on this machine, to be compared with instead of asking the host. Nothing but the database is needed then."`
+	All   bool   `help:"Show every landing, not only what is amiss."`
+	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
 // errUnproven is the end of a comparison that found a broken promise.
@@ -60,15 +59,12 @@ func (v *verifyCommand) Run(ctx context.Context, c console) error {
 			return err
 		}
 		defer done()
-		queues, err := d.ListQueues(ctx)
+		queues, err := v.list(ctx, d)
 		if err != nil {
 			return err
 		}
 		var all []verified
 		for _, q := range queues {
-			if v.Repo != "" && !strings.EqualFold(v.Repo, q.Repo.Owner+"/"+q.Repo.Name) || v.Branch != "" && v.Branch != q.Branch {
-				continue
-			}
 			one, err := verify(ctx, d, host, q, since)
 			if err != nil {
 				return err
