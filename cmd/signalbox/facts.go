@@ -98,6 +98,12 @@ func remoteOf(ctx context.Context) string {
 	return "origin"
 }
 
+// defaultBranch is the branch that a remote calls its default, "" if that is not
+// known.
+func defaultBranch(ctx context.Context, remote string) string {
+	return strings.TrimPrefix(git(ctx, "symbolic-ref", "--quiet", "--short", "refs/remotes/"+remote+"/HEAD"), remote+"/")
+}
+
 // git is what a git command prints, or "" if it fails: there need not be a
 // repository, nor git.
 func git(ctx context.Context, args ...string) string {

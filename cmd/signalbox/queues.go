@@ -339,8 +339,7 @@ func (s *queueCreateCommand) Run(ctx context.Context, c console) error {
 	}
 	q := &api.Queue{Client: client, Host: f.Host, Owner: f.Owner, Name: f.Name, Branch: s.Branch}
 	if q.Branch == "" && s.Repo == "" {
-		remote := remoteOf(ctx)
-		q.Branch = strings.TrimPrefix(git(ctx, "symbolic-ref", "--quiet", "--short", "refs/remotes/"+remote+"/HEAD"), remote+"/")
+		q.Branch = defaultBranch(ctx, remoteOf(ctx))
 	}
 	if q.Branch == "" {
 		return wrongUse("queue create", "say with --branch which branch the queue is for")

@@ -217,18 +217,15 @@ func (t *targetsCommand) compared(ctx context.Context) (base, head string, err e
 	}
 	from := t.Base
 	if from == "" {
-		branch := t.Branch
+		remote := remoteOf(ctx)
+		branch := cmp.Or(t.Branch, f.Target)
 		if branch == "" {
-			branch = f.Target
-		}
-		if branch == "" {
-			remote := remoteOf(ctx)
-			branch = strings.TrimPrefix(git(ctx, "symbolic-ref", "--quiet", "--short", "refs/remotes/"+remote+"/HEAD"), remote+"/")
+			branch = defaultBranch(ctx, remote)
 		}
 		if branch == "" {
 			return "", "", wrongUse("targets", "what to compare with is not known: give --base, or --branch")
 		}
-		from = "refs/remotes/" + remoteOf(ctx) + "/" + branch
+		from = "refs/remotes/" + remote + "/" + branch
 	}
 	head = git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", head+"^{commit}")
 	given := from
