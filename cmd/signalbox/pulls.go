@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -125,9 +126,7 @@ func pullHeads(ctx context.Context, remote, one, other string) (map[string][]int
 // came and as it is read here.
 func ask[T any](ctx context.Context, q *api.Queue, endpoint string, number int, more map[string]any) (raw json.RawMessage, answer T, err error) {
 	body := map[string]any{"pr": map[string]int{"number": number}}
-	for k, v := range more {
-		body[k] = v
-	}
+	maps.Copy(body, more)
 	if err := q.Call(ctx, endpoint, body, &raw); err != nil {
 		return nil, answer, err
 	}
@@ -231,18 +230,9 @@ func (s *statusCommand) Run(ctx context.Context, c console) error {
 		return s.outcome(ctx, c, q, number, s.JSON)
 	}
 	if s.JSON {
-		raw, _, err := ask[api.PullRequest](ctx, q, "getSubmittedPullRequest", number, nil)
-		if err != nil {
-			return err
-		}
-		return printJSON(c, raw)
+		return printAnswer[api.PullRequest](ctx, c, q, "getSubmittedPullRequest", number)
 	}
-	seen, err := sightOf(ctx, q, number)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(c.out, seen.text(q, time.Now(), false))
-	return err
+	return printSight(ctx, c, q, number, false)
 }
 
 // explainCommand shows everything that is known of a pull request.
@@ -255,16 +245,27 @@ func (p *explainCommand) Run(ctx context.Context, c console) error {
 		return err
 	}
 	if p.JSON {
-		raw, _, err := ask[api.Explanation](ctx, q, "explainPullRequest", number, nil)
-		if err != nil {
-			return err
-		}
-		return printJSON(c, raw)
+		return printAnswer[api.Explanation](ctx, c, q, "explainPullRequest", number)
 	}
+	return printSight(ctx, c, q, number, true)
+}
+
+// printAnswer prints what an endpoint says of a pull request, as it came.
+func printAnswer[T any](ctx context.Context, c console, q *api.Queue, endpoint string, number int) error {
+	raw, _, err := ask[T](ctx, q, endpoint, number, nil)
+	if err != nil {
+		return err
+	}
+	return printJSON(c, raw)
+}
+
+// printSight prints where a pull request stands, for people; all is as in
+// [sight.text].
+func printSight(ctx context.Context, c console, q *api.Queue, number int, all bool) error {
 	seen, err := sightOf(ctx, q, number)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(c.out, seen.text(q, time.Now(), true))
+	_, err = fmt.Fprint(c.out, seen.text(q, time.Now(), all))
 	return err
 }

@@ -60,7 +60,12 @@ func (w waiting) outcome(ctx context.Context, c console, q *api.Queue, number in
 	case err != nil:
 		return err
 	}
-	if err := w.tell(ctx, c, q, seen, asJSON); err != nil {
+	if asJSON {
+		err = printAnswer[json.RawMessage](ctx, c, q, "getSubmittedPullRequest", number)
+	} else {
+		_, err = fmt.Fprintln(c.out, seen.line())
+	}
+	if err != nil {
 		return err
 	}
 	switch seen.State {
@@ -71,19 +76,6 @@ func (w waiting) outcome(ctx context.Context, c console, q *api.Queue, number in
 	default:
 		return exitStatus(exitFailed)
 	}
-}
-
-// tell prints how it ended.
-func (w waiting) tell(ctx context.Context, c console, q *api.Queue, seen sight, asJSON bool) error {
-	if !asJSON {
-		_, err := fmt.Fprintln(c.out, seen.line())
-		return err
-	}
-	var raw json.RawMessage
-	if err := q.Call(ctx, "getSubmittedPullRequest", map[string]any{"pr": map[string]int64{"number": seen.Number}}, &raw); err != nil {
-		return err
-	}
-	return printJSON(c, raw)
 }
 
 // errTimeIsUp is that a pull request did not end in time.
