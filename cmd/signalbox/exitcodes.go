@@ -184,8 +184,11 @@ func advice(err error) string {
 	return ""
 }
 
-// flatten takes apart what errors.Join made, and nothing else.
+// flatten takes apart what errors.Join made, and nothing else; nil is no error.
 func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok || strings.Contains(fmt.Sprintf("%T", err), "wrapErrors") {
 		return []error{err}

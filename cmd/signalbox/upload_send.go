@@ -48,9 +48,6 @@ const (
 func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) (*keptReport, error) {
 	c, err := u.client()
 	lacks := flatten(err)
-	if err == nil {
-		lacks = nil
-	}
 	for _, need := range []struct {
 		ok   bool
 		text string
