@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,12 +237,7 @@ func (s *simulateCommand) draw(c console, name string, plots map[string]plot) er
 	if err := os.MkdirAll(s.Plots, 0o755); err != nil {
 		return fmt.Errorf("make the folder of plots: %w", err)
 	}
-	kinds := make([]string, 0, len(plots))
-	for kind := range plots {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
-	for _, kind := range kinds {
+	for _, kind := range slices.Sorted(maps.Keys(plots)) {
 		path := filepath.Join(s.Plots, name+"-"+kind+".svg")
 		if err := os.WriteFile(path, []byte(plots[kind].svg()), 0o644); err != nil {
 			return fmt.Errorf("write a plot: %w", err)

@@ -40,14 +40,10 @@ func outputOf(cmd *exec.Cmd, read func(io.Reader) error, fine ...int) error {
 	_, _ = io.Copy(io.Discard, out) // a program that cannot write would never end
 	err = cmd.Wait()
 	var ended *exec.ExitError
-	if errors.As(err, &ended) {
-		for _, code := range fine {
-			if ended.ExitCode() == code {
-				return readErr
-			}
-		}
-	}
-	if err != nil {
+	switch {
+	case errors.As(err, &ended) && slices.Contains(fine, ended.ExitCode()):
+		return readErr
+	case err != nil:
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:min(2, len(cmd.Args))], " "), err, bytes.TrimSpace(complaint.text))
 	}
 	return readErr
