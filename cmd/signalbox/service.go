@@ -99,16 +99,17 @@ func newService(cfg config, d *database, r replacements) (s *service, err error)
 	}
 	hooks := s.metrics.engineHooks(r.moved)
 	hooks.Astray = s.wentAstray
+	site := texts.Site{Base: s.cfg.baseURL, Prefix: cmp.Or(s.cfg.prefixes...)}
 	s.engine, err = engine.New(engine.Config{
 		Store: store, Host: s.host, Clock: s.clock, Log: cfg.log, Workers: cfg.deciders,
-		Site: texts.Site{Base: s.cfg.baseURL, Prefix: cmp.Or(s.cfg.prefixes...)}, AllowedBots: cfg.bots, Privileged: cfg.privileged, Hooks: hooks,
+		Site: site, AllowedBots: cfg.bots, Privileged: cfg.privileged, Hooks: hooks,
 	})
 	if err != nil {
 		return s, err
 	}
 	s.notify, err = notify.New(notify.Config{
 		Store: d.DB, Box: &vault{file: cfg.secretKeyFile, db: d.DB}, Clock: s.clock, Allowed: cfg.subscriberNetworks,
-		Links: subscriberLinks(s.cfg.baseURL), Attempted: s.metrics.delivered, Version: programVersion(), Log: cfg.log,
+		Links: notify.Links{Queue: site.Queue, PullRequest: site.PR, Run: site.Run}, Attempted: s.metrics.delivered, Version: programVersion(), Log: cfg.log,
 	})
 	if err != nil {
 		return s, err
@@ -131,19 +132,6 @@ func hostConfig(cfg config) github.Config {
 		out.Limits = github.Unlimited
 	}
 	return out
-}
-
-// subscriberLinks leads those who are told things to our pages.
-func subscriberLinks(base string) notify.Links {
-	return notify.Links{
-		Queue: func(repo queue.Repo, branch string) string { return web.QueueURL(base, repo, branch) },
-		PullRequest: func(repo queue.Repo, branch string, number int64) string {
-			return web.PRURL(base, repo, branch, number)
-		},
-		Run: func(repo queue.Repo, branch string, run queue.RunID) string {
-			return web.RunURL(base, repo, branch, run)
-		},
-	}
 }
 
 // routes is everything on the main address. Paths are compared as they came:
