@@ -23,6 +23,11 @@ type uploadReader struct {
 // shorter than the time after which River frees the job of a dead copy.
 func (*uploadReader) Timeout(*river.Job[flaky.ReadUpload]) time.Duration { return 2 * time.Minute }
 
+// Work reads one report and enters it.
+func (r *uploadReader) Work(ctx context.Context, job *river.Job[flaky.ReadUpload]) error {
+	return report.Ingest(ctx, r.store, job.Args.Upload, func(err error) bool { return errors.Is(err, queue.ErrNotFound) })
+}
+
 // testKeeper does the chores of tests.
 type testKeeper struct {
 	river.WorkerDefaults[flaky.KeepTests]
@@ -37,9 +42,4 @@ func (*testKeeper) Timeout(*river.Job[flaky.KeepTests]) time.Duration { return 2
 // Work does them, as of now and not as of the time when somebody asked.
 func (k *testKeeper) Work(ctx context.Context, _ *river.Job[flaky.KeepTests]) error {
 	return k.store.KeepTests(ctx, k.now())
-}
-
-// Work reads one report and enters it.
-func (r *uploadReader) Work(ctx context.Context, job *river.Job[flaky.ReadUpload]) error {
-	return report.Ingest(ctx, r.store, job.Args.Upload, func(err error) bool { return errors.Is(err, queue.ErrNotFound) })
 }
