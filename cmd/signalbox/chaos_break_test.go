@@ -47,12 +47,7 @@ const mirrorDisk = 64
 
 func (c *chaos) newCopy(folder string) *copyOf {
 	c.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	k := &copyOf{c: c, address: free.Addr().String(), log: &lockedBuffer{}, down: true, mirrors: filepath.Join(folder, "data", "mirrors")}
-	free.Close()
+	k := &copyOf{c: c, address: freeAddress(c.t), log: &lockedBuffer{}, down: true, mirrors: filepath.Join(folder, "data", "mirrors")}
 	k.filler = filepath.Join(k.mirrors, "full")
 	key := filepath.Join(folder, "key.pem")
 	if err := errors.Join(os.MkdirAll(k.mirrors, 0o755), os.WriteFile(key, c.sim.AppKeyPEM(), 0o600)); err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,12 +69,7 @@ func newStation(t *testing.T) *station {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.sim.Close)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.listen = free.Addr().String()
-	free.Close()
+	s.listen = freeAddress(t)
 	set := settingsFor(s.sim, dbtest.DSN(t), t.TempDir(), "secret")
 	set.Listen = s.listen
 	if s.cfg, err = set.check(discard); err != nil {

@@ -197,6 +197,17 @@ func awaitMoves(ctx context.Context, store *db.DB, want int) error {
 
 const childSecret = "the secret of a child's webhook"
 
+// freeAddress is an address of this machine on which nobody listens.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	return free.Addr().String()
+}
+
 // child is a server in a process of its own, on a port that it keeps.
 type child struct {
 	program string // "" = this test binary, which then is the program
@@ -208,13 +219,7 @@ type child struct {
 
 func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	folder := t.TempDir()
+	address, folder := freeAddress(t), t.TempDir()
 	key := filepath.Join(folder, "key.pem")
 	if err := os.WriteFile(key, host.AppKeyPEM(), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,12 +30,7 @@ func TestAnAppIsMadeInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(host.Close)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	base, dir, dsn := "http://"+address, t.TempDir(), dbtest.DSN(t)
 	args := []string{"serve", "--listen=" + address, "--metrics-listen=off", "--base-url=" + base, "--github-url=" + host.URL(),
 		"--data-dir=" + dir, "--database-url=" + dsn, "--github-limits=off"}
