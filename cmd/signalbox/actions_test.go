@@ -162,12 +162,7 @@ type runner struct {
 
 func newRunner(t *testing.T, dir string, env map[string]string) *runner {
 	t.Helper()
-	bin := t.TempDir()
-	putFiles(t, bin, map[string]string{"signalbox": "#!/bin/sh\nexec '" + os.Args[0] + "' \"$@\"\n"})
-	if err := os.Chmod(filepath.Join(bin, "signalbox"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return &runner{t, dir, env, bin + ":" + os.Getenv("PATH")}
+	return &runner{t, dir, env, programDir(t) + ":" + os.Getenv("PATH")}
 }
 
 // does runs an action with inputs. It returns how its last step ended, what it
@@ -195,7 +190,7 @@ func (r *runner) does(name string, with map[string]string) (code int, printed st
 			path = strings.TrimSpace(string(more)) + ":" + path
 		}
 		env := maps.Clone(r.env)
-		maps.Copy(env, map[string]string{childVariable: ownArguments, "PATH": path, "HOME": r.dir, "RUNNER_TEMP": files, "GITHUB_ACTION_PATH": here,
+		maps.Copy(env, map[string]string{"PATH": path, "HOME": r.dir, "RUNNER_TEMP": files, "GITHUB_ACTION_PATH": here,
 			"GITHUB_PATH": filepath.Join(files, "path"), "GITHUB_OUTPUT": filepath.Join(files, "output"), "GIT_CEILING_DIRECTORIES": filepath.Dir(r.dir)})
 		for variable, expression := range step.Env {
 			env[variable] = value(expression)

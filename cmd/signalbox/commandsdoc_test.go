@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -264,11 +263,7 @@ func TestCompletion(t *testing.T) {
 // The scripts work in the shells that are on this machine; bash is.
 func TestShellsTakeTheScripts(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	putFiles(t, dir, map[string]string{"signalbox": "#!/bin/sh\n" + childVariable + "='" + ownArguments + "' exec '" + os.Args[0] + "' \"$@\"\n"})
-	if err := os.Chmod(filepath.Join(dir, "signalbox"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := programDir(t)
 	for _, c := range []struct{ shell, ask, want string }{
 		{"bash", `source <(signalbox completion bash); COMP_WORDS=(signalbox queue set mode = p); COMP_CWORD=5; _signalbox; echo "${COMPREPLY[@]}"`, "parallel\n"},
 		{"bash", `source <(signalbox completion bash); COMP_WORDS=(signalbox queue ""); COMP_CWORD=2; _signalbox; echo "${COMPREPLY[@]}"`, "list get set create delete pause resume drain\n"},

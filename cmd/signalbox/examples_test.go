@@ -151,9 +151,7 @@ type reader struct {
 }
 
 func newReader(t *testing.T, s *stage) *reader {
-	dir := t.TempDir()
-	putFiles(t, dir, map[string]string{"signalbox": "#!/bin/sh\n" + childVariable + "='" + ownArguments + "' exec '" + os.Args[0] + "' \"$@\"\n"})
-	demand(t)(os.Chmod(filepath.Join(dir, "signalbox"), 0o755))
+	dir := programDir(t)
 	return &reader{t: t, env: map[string]string{
 		"PATH": dir + ":" + os.Getenv("PATH"), "HOME": dir, "DATABASE_URL": s.where.Database,
 		"SIGNALBOX_URL": strings.TrimSuffix(s.where.API, "/v1"), "SIGNALBOX_TOKEN": s.where.AdminToken, "GITHUB": s.where.GitHub,

@@ -99,17 +99,14 @@ func step(t *testing.T, facts map[string]string, service, command string) int {
 	t.Helper()
 	dir := t.TempDir()
 	putFiles(t, dir, map[string]string{
-		"run-tests":     "#!/bin/sh\nmkdir -p reports/unit && cp saved reports/unit/junit.xml && exit 3\n",
-		"saved":         oneFails,
-		"bin/signalbox": "#!/bin/sh\nexec '" + os.Args[0] + "' \"$@\"\n",
+		"run-tests": "#!/bin/sh\nmkdir -p reports/unit && cp saved reports/unit/junit.xml && exit 3\n",
+		"saved":     oneFails,
 	})
-	for _, name := range []string{"run-tests", "bin/signalbox"} {
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(filepath.Join(dir, "run-tests"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	env := maps.Clone(facts)
-	maps.Copy(env, map[string]string{"SIGNALBOX_URL": service, "SIGNALBOX_TOKEN": "secret", "PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), childVariable: ownArguments})
+	maps.Copy(env, map[string]string{"SIGNALBOX_URL": service, "SIGNALBOX_TOKEN": "secret", "PATH": programDir(t) + ":" + os.Getenv("PATH")})
 	cmd := exec.CommandContext(t.Context(), "bash", "-e", "-c", command)
 	cmd.Dir = dir
 	for k, v := range env {

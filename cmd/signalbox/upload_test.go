@@ -109,6 +109,17 @@ func signalboxFed(t *testing.T, input, dir string, env map[string]string, args .
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
 
+// programDir is a folder for PATH in which signalbox is this program.
+func programDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	putFiles(t, dir, map[string]string{"signalbox": "#!/bin/sh\n" + childVariable + "='" + ownArguments + "' exec '" + os.Args[0] + "' \"$@\"\n"})
+	if err := os.Chmod(filepath.Join(dir, "signalbox"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func putFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
