@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
@@ -19,21 +19,21 @@ import (
 	"signalbox/web"
 )
 
-// model is the command line as kong sees it.
-func model(t *testing.T) *kong.Application {
+// commandLine reads command lines as the program does, and prints nothing.
+func commandLine(t *testing.T) *kong.Kong {
 	t.Helper()
-	parser, err := newParser(&commands{}, console{out: new(bytes.Buffer), err: new(bytes.Buffer)})
+	parser, err := newParser(&commands{}, console{out: io.Discard, err: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parser.Model
+	return parser
 }
 
 // docs/commands.md is written from the command line's own description, the
 // table of exit codes and that of settings.
 func TestTheCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
-	app := model(t)
+	app := commandLine(t).Model
 	var b strings.Builder
 	b.WriteString(commandsIntro)
 	for _, c := range exitCodes {

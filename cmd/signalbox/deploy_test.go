@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -176,12 +175,7 @@ func TestTheImageRunsTheProgramAsNobody(t *testing.T) {
 	if entry := listIn(t, all(run, "ENTRYPOINT")[0]); !slices.Equal(entry, []string{"signalbox"}) {
 		t.Errorf("ENTRYPOINT is %q", entry)
 	}
-	var grammar commands
-	p, err := newParser(&grammar, console{out: new(bytes.Buffer), err: new(bytes.Buffer)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Parse(listIn(t, all(run, "CMD")[0])); err != nil {
+	if _, err := commandLine(t).Parse(listIn(t, all(run, "CMD")[0])); err != nil {
 		t.Errorf("CMD: %v", err)
 	}
 	if health := strings.Join(all(run, "HEALTHCHECK"), ""); !strings.Contains(health, "http://127.0.0.1"+env["SIGNALBOX_LISTEN"]+"/readyz") {
@@ -235,7 +229,8 @@ func TestComposeFitsTheImage(t *testing.T) {
 	dataDir := imageEnv(t, dockerfile(t)[1])["SIGNALBOX_DATA_DIR"]
 	for name, service := range file.Services {
 		for _, v := range service.Volumes {
-			if volume, _, _ := strings.Cut(v, ":"); !slices.Contains(keysOf(file.Volumes), volume) {
+			volume, _, _ := strings.Cut(v, ":")
+			if _, declared := file.Volumes[volume]; !declared {
 				t.Errorf("%s: the volume %s is not declared", name, volume)
 			}
 		}
@@ -266,13 +261,6 @@ func TestComposeFitsTheImage(t *testing.T) {
 	if _, err := parsed(t, args...).check(discard); err != nil {
 		t.Error(err)
 	}
-}
-
-func keysOf[V any](m map[string]V) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
-	}
-	return keys
 }
 
 // TestTheUnitHandsOverItsSecrets: each credential that a setting names is loaded,

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	prom "github.com/prometheus/common/model"
@@ -182,19 +181,15 @@ func TestEverythingThatAnswersIsDocumented(t *testing.T) {
 			t.Errorf("no document explains %s, a constant of %s", c.code, c.file)
 		}
 	}
-	for _, found := range []struct{ what, files, pattern string }{
-		{"the condition", "../../queue/*.go", `(?:condition\(|Condition\{)"([a-z_]+)"`},
-		{"the check of the set-up", "../../gitprovider/github/preflight.go", `\{"([a-z_]+)", \(\*preflight\)`},
-		{"the metric", "*.go", `"(signalbox_[a-z_]+)"`},
-		{"the command", "", ""},
+	for what, names := range map[string][]string{
+		"the condition":           namesOf(t, "../../queue/*.go", `(?:condition\(|Condition\{)"([a-z_]+)"`),
+		"the check of the set-up": namesOf(t, "../../gitprovider/github/preflight.go", `\{"([a-z_]+)", \(\*preflight\)`),
+		"the metric":              metricNames(t),
+		"the command":             commandNames(t),
 	} {
-		names := commandNames(t)
-		if found.files != "" {
-			names = namesOf(t, found.files, found.pattern)
-		}
 		for _, name := range names {
 			if !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "`"+name+" ") && !strings.Contains(text, "    "+name) {
-				t.Errorf("no document explains %s %s", found.what, name)
+				t.Errorf("no document explains %s %s", what, name)
 			}
 		}
 	}
@@ -235,20 +230,9 @@ func metricNames(t *testing.T) []string {
 // commandNames are all commands, such as "signalbox token create".
 func commandNames(t *testing.T) (names []string) {
 	t.Helper()
-	p, err := newParser(&commands{}, console{out: new(bytes.Buffer), err: new(bytes.Buffer)})
-	if err != nil {
-		t.Fatal(err)
+	for _, node := range commandLine(t).Model.Leaves(true) {
+		names = append(names, node.FullPath())
 	}
-	var walk func(n *kong.Node, name string)
-	walk = func(n *kong.Node, name string) {
-		if n.Leaf() && !n.Hidden {
-			names = append(names, name)
-		}
-		for _, child := range n.Children {
-			walk(child, name+" "+child.Name)
-		}
-	}
-	walk(p.Model.Node, "signalbox")
 	return names
 }
 

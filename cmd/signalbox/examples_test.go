@@ -82,12 +82,7 @@ func TestCommandsOfTheDocumentsAreThere(t *testing.T) {
 			if i := slices.IndexFunc(args, func(a string) bool { return a == "||" || a == "|" || a == ">" || a == "&&" }); i >= 0 {
 				args = args[:i]
 			}
-			var grammar commands
-			p, err := newParser(&grammar, console{out: new(strings.Builder), err: new(strings.Builder)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.Parse(args); err != nil {
+			if _, err := commandLine(t).Parse(args); err != nil {
 				t.Errorf("%s: signalbox %s: %v", path, m[1], err)
 			}
 		}

@@ -178,11 +178,7 @@ func TestTheHostFollowsFromTheURL(t *testing.T) {
 
 func flagsOf(t *testing.T, command string) []*kong.Flag {
 	t.Helper()
-	parser, err := newParser(&commands{}, console{out: new(bytes.Buffer), err: new(bytes.Buffer)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range parser.Model.Children {
+	for _, node := range commandLine(t).Model.Children {
 		if node.Name == command {
 			return node.Flags
 		}
