@@ -230,12 +230,8 @@ func TestActionsOnTheWholeService(t *testing.T) {
 	s.open("Later", map[string]string{"services/pay/c": "1"})
 	r := newRunner(t, s.dir, map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_SERVER_URL": "https://" + demoHost, "GITHUB_REPOSITORY": "acme/app",
 		"GITHUB_SHA": "0123456789012345678901234567890123456789", "GITHUB_REF": "refs/pull/3/merge", "GITHUB_BASE_REF": "main", "GITHUB_RUN_ID": "9", "GITHUB_JOB": "test"})
-	with := func(more ...string) map[string]string {
-		in := map[string]string{"url": "http://" + s.listen, "token": s.token}
-		for i := 0; i < len(more); i += 2 {
-			in[more[i]] = more[i+1]
-		}
-		return in
+	inputs := func(more ...string) map[string]string {
+		return with(map[string]string{"url": "http://" + s.listen, "token": s.token}, more...)
 	}
 	for _, c := range []struct {
 		action  string
@@ -244,17 +240,17 @@ func TestActionsOnTheWholeService(t *testing.T) {
 		outcome string // "" = none
 		says    string
 	}{
-		{"submit", with("pr", "1", "wait", "true"), 0, "merged", "#1 is merged."},
-		{"submit", with("pr", "2", "wait", "true", "priority", "high", "no-batch", "true"), exitFailed, "failed", "#2 failed."},
-		{"submit", with("pr", "77"), exitRefused, "", "PR_NOT_FOUND"},
-		{"submit", with("pr", "3", "priority", "soon"), exitUsage, "", "priority is"},
-		{"submit", with("token", "x"), exitToken, "", "TOKEN_INVALID"},
-		{"submit", with(), 0, "queued", "#3 "},
-		{"upload-targets", with("targets", "web\nlib\n"), 0, "", "2 targets are impacted."},
-		{"upload-targets", with("targets", "ALL"), 0, "", "Everything is impacted"},
-		{"upload-targets", with("base", "nowhere"), exitUsage, "", "nowhere is not in this checkout"},
-		{"upload-targets", with("branch", "release"), exitUsage, "", "refs/remotes/origin/release is not in this checkout"},
-		{"upload-targets", with("targets", "web", "branch", "release"), exitRefused, "", "QUEUE_NOT_FOUND"},
+		{"submit", inputs("pr", "1", "wait", "true"), 0, "merged", "#1 is merged."},
+		{"submit", inputs("pr", "2", "wait", "true", "priority", "high", "no-batch", "true"), exitFailed, "failed", "#2 failed."},
+		{"submit", inputs("pr", "77"), exitRefused, "", "PR_NOT_FOUND"},
+		{"submit", inputs("pr", "3", "priority", "soon"), exitUsage, "", "priority is"},
+		{"submit", inputs("token", "x"), exitToken, "", "TOKEN_INVALID"},
+		{"submit", inputs(), 0, "queued", "#3 "},
+		{"upload-targets", inputs("targets", "web\nlib\n"), 0, "", "2 targets are impacted."},
+		{"upload-targets", inputs("targets", "ALL"), 0, "", "Everything is impacted"},
+		{"upload-targets", inputs("base", "nowhere"), exitUsage, "", "nowhere is not in this checkout"},
+		{"upload-targets", inputs("branch", "release"), exitUsage, "", "refs/remotes/origin/release is not in this checkout"},
+		{"upload-targets", inputs("targets", "web", "branch", "release"), exitRefused, "", "QUEUE_NOT_FOUND"},
 	} {
 		code, printed, outputs := r.does(c.action, c.with)
 		if code != c.code || outputs["outcome"] != c.outcome || !strings.Contains(printed, c.says) {
@@ -267,7 +263,7 @@ func TestActionsOnTheWholeService(t *testing.T) {
 	s.git("checkout", "-q", "origin/main")
 	s.git("merge", "-q", "--no-ff", "-m", "merge", s.git("ls-remote", "origin", "refs/pull/3/head")[:40])
 	r.env["GITHUB_SHA"] = s.git("rev-parse", "HEAD")
-	if code, printed, _ := r.does("upload-targets", with()); code != 0 || !strings.Contains(printed, "1 target is impacted (1 file changed") || !strings.Contains(printed, "Uploaded for #3") {
+	if code, printed, _ := r.does("upload-targets", inputs()); code != 0 || !strings.Contains(printed, "1 target is impacted (1 file changed") || !strings.Contains(printed, "Uploaded for #3") {
 		t.Errorf("%d %s", code, printed)
 	}
 	for _, name := range actionNames(t) {
@@ -276,7 +272,7 @@ func TestActionsOnTheWholeService(t *testing.T) {
 				continue
 			}
 			for _, text := range hostile {
-				r.does(name, with("reports", "none.xml", in, text))
+				r.does(name, inputs("reports", "none.xml", in, text))
 			}
 		}
 	}
@@ -309,12 +305,8 @@ func TestTheActionForResultsEndsAsTheTestsDid(t *testing.T) {
 		{[]string{"reports", "good/*.xml", "test-outcome", "success", "token", ""}, 0, "SIGNALBOX_TOKEN"},
 		{[]string{"reports", "--help", "test-outcome", "success"}, 1, "no report matches --help"},
 	} {
-		with := map[string]string{"url": f.URL, "token": "secret"}
-		for i := 0; i < len(c.with); i += 2 {
-			with[c.with[i]] = c.with[i+1]
-		}
 		f.asked = 0
-		if code, printed, _ := r.does("upload-results", with); code != c.code || !strings.Contains(printed, c.says) {
+		if code, printed, _ := r.does("upload-results", with(map[string]string{"url": f.URL, "token": "secret"}, c.with...)); code != c.code || !strings.Contains(printed, c.says) {
 			t.Errorf("%v: ended with %d, want %d and %q:\n%s", c.with, code, c.code, c.says, printed)
 		}
 	}

@@ -141,11 +141,15 @@ func (s *station) open(title string, files map[string]string) int {
 
 // env is what a person has set, changed as a test wants.
 func (s *station) env(more ...string) map[string]string {
-	env := map[string]string{"SIGNALBOX_URL": "http://" + s.listen, "SIGNALBOX_TOKEN": s.token, "SIGNALBOX_REPO": demoHost + "/acme/app", "TZ": "UTC"}
+	return with(map[string]string{"SIGNALBOX_URL": "http://" + s.listen, "SIGNALBOX_TOKEN": s.token, "SIGNALBOX_REPO": demoHost + "/acme/app", "TZ": "UTC"}, more...)
+}
+
+// with sets more in a map: names and values in turns.
+func with(m map[string]string, more ...string) map[string]string {
 	for i := 0; i < len(more); i += 2 {
-		env[more[i]] = more[i+1]
+		m[more[i]] = more[i+1]
 	}
-	return env
+	return m
 }
 
 // does gives a command and demands an exit code. It returns what was printed.
