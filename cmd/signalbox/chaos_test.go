@@ -231,11 +231,8 @@ func (c *chaos) newQueue(name string, settings map[string]any) *chaosQueue {
 	}
 	store := c.open(chaosDatabase)
 	defer store.Close()
-	org, err := store.CreateOrganization(c.ctx, demoOrg)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if q.queue, err = store.FindQueue(c.ctx, org.ID, demoHost, demoOrg, name, "main"); err != nil {
+	var err error
+	if q.queue, err = queueOf(c.ctx, store, q.repo(), "main"); err != nil {
 		c.t.Fatal(err)
 	}
 	return q

@@ -27,11 +27,7 @@ type auditor struct {
 // broken. On a host where nobody else lands, a commit without a receipt is one.
 func (c *auditor) check(ctx context.Context) (verified, error) {
 	var v verified
-	org, err := c.db.CreateOrganization(ctx, c.client.Owner)
-	if err != nil {
-		return v, err
-	}
-	q, err := c.db.FindQueue(ctx, org.ID, c.client.Host, c.client.Owner, c.client.Name, c.client.Branch)
+	q, err := queueOf(ctx, c.db, c.client.Repo(), c.client.Branch)
 	if err != nil {
 		return v, err
 	}

@@ -76,11 +76,7 @@ func TestARestoredBackupLandsNothingTwice(t *testing.T) {
 		}
 	}
 	// What landed after the backup has no receipt: said, and no problem.
-	org, err := again.CreateOrganization(ctx, demoOrg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := again.FindQueue(ctx, org.ID, demoHost, demoOrg, demoRepo, "main")
+	q, err := queueOf(ctx, again, p.repo(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
