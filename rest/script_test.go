@@ -25,8 +25,6 @@ import (
 //	                               and /$address in the path, where the newest
 //	                               bundle goes; $public in a header, the id
 //	                               under which everybody may upload
-//	                               $address in a path, where a bundle goes
-//	                               $public in a header, what CI of forks sends
 //
 // Runs are called RUN-1, RUN-2 … in answers, in the order in which they began.
 // show=a,b among the headers shortens the answer to these members of it, and
