@@ -3,6 +3,7 @@ package db_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,19 +95,7 @@ func TestListsOfTests(t *testing.T) {
 // sameNames compares without order: tests that changed at one moment are in the
 // order of their numbers, which says nothing.
 func sameNames(a, b []string) bool {
-	count := map[string]int{}
-	for _, n := range a {
-		count[n]++
-	}
-	for _, n := range b {
-		count[n]--
-	}
-	for _, n := range count {
-		if n != 0 {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // Whoever reads a list page by page sees each test once, although tests change
