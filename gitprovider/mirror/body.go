@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"signalbox/queue"
 )
@@ -39,20 +38,16 @@ var (
 // no hidden comments, no control characters, no mentions, and not the line
 // that names the commit's title.
 func harmless(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\r\n", "\n")
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
+	text = unhidden(strings.ReplaceAll(text, "\r\n", "\n"), "", func(r rune) rune {
+		switch r {
+		case '\n', '\t':
 			return r
-		case r == '\r', r == '\u2028', r == '\u2029':
+		case '\r', '\u2028', '\u2029':
 			return '\n'
-		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff', unicode.IsControl(r):
-			return -1
 		}
-		return r
-	}, text)
-	text = titleLine.ReplaceAllString(withoutComments(text, ""), "")
-	lines := strings.Split(mention.ReplaceAllString(text, "${1}@\u200b${2}"), "\n")
+		return -1
+	})
+	lines := strings.Split(uncalled(titleLine.ReplaceAllString(text, "")), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " \t")
 	}

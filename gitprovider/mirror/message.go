@@ -43,22 +43,10 @@ var (
 	looksTrailer = regexp.MustCompile(`(?i)^[a-z][a-z-]*-by\s*:`)
 )
 
-// inert turns a title into harmless text of at most maxTitle characters. A
-// mention keeps its letters and gets an invisible character behind the @, so
-// that nobody is called up each time the commit is seen in another place.
+// inert turns a title into harmless text of at most maxTitle characters.
 func inert(text string) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
-			return -1 // they would show the text in another order than it is in
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "�"))
-	text = withoutComments(text, " ")
-	text = strings.Join(strings.Fields(text), " ")
-	text = mention.ReplaceAllString(text, "${1}@\u200b${2}")
+	text = unhidden(text, " ", func(rune) rune { return ' ' })
+	text = uncalled(strings.Join(strings.Fields(text), " "))
 	if strings.HasPrefix(text, "#") || looksTrailer.MatchString(text) {
 		text = "PR: " + text
 	}
@@ -68,18 +56,32 @@ func inert(text string) string {
 	return text
 }
 
-// withoutComments puts something else in the place of hidden comments. It is
-// for a text that has no invisible characters any more: between two others one
-// would hide what they make together. A comment that goes may leave another.
-func withoutComments(text, instead string) string {
-	for {
-		without := htmlComment.ReplaceAllString(text, instead)
+// unhidden is a text in valid UTF-8 that hides nothing: no invisible characters,
+// then no comments, in whose place it puts something else. In the other order an
+// invisible character would hide what those beside it make together. control says
+// what becomes of a control character or another end of a line; -1 = nothing.
+func unhidden(text, comment string, control func(rune) rune) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Bidi_Control, r), r == '\ufeff':
+			return -1 // they would show the text in another order than it is in
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			return control(r)
+		}
+		return r
+	}, strings.ToValidUTF8(text, "�"))
+	for { // a comment that goes may leave another
+		without := htmlComment.ReplaceAllString(text, comment)
 		if without == text {
 			return text
 		}
 		text = without
 	}
 }
+
+// uncalled keeps the letters of mentions and puts an invisible character behind
+// each @, so that nobody is called up each time the commit is seen in another place.
+func uncalled(text string) string { return mention.ReplaceAllString(text, "${1}@\u200b${2}") }
 
 // person makes a name that git takes: no angle brackets, no control
 // characters, and not empty unless it was.
