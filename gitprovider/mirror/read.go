@@ -31,18 +31,29 @@ func (m *Mirrors) Read(ctx context.Context, src Source, ids ...string) ([]Commit
 	return commits, nil
 }
 
+// atHead has do read the history of a branch of the host from its head on; "" when
+// the branch does not exist. Like what [Mirrors.with] is given, do may be called twice.
+func (m *Mirrors) atHead(ctx context.Context, src Source, branch string, do func(c *clone, head string) error) error {
+	err := m.with(ctx, src, func(c *clone) error {
+		got, err := c.fetch(ctx, wanted{branches: []string{branch}})
+		if err != nil {
+			return err
+		}
+		return do(c, got.branches[branch])
+	})
+	if err != nil {
+		return fmt.Errorf("read the history of %s of %s: %w", branch, src.Repo, err)
+	}
+	return nil
+}
+
 // Since lists the first-parent commits that a branch of the host gained since
 // a commit, oldest first, at most limit. ok is false when the branch does not
 // exist or that commit is not among the first parents of its last limit
 // commits.
 func (m *Mirrors) Since(ctx context.Context, src Source, branch, commit string, limit int) (gained []Commit, ok bool, err error) {
-	err = m.with(ctx, src, func(c *clone) error {
+	err = m.atHead(ctx, src, branch, func(c *clone, head string) error {
 		gained, ok = nil, false
-		got, err := c.fetch(ctx, wanted{branches: []string{branch}})
-		if err != nil {
-			return err
-		}
-		head := got.branches[branch]
 		if head == "" {
 			return nil
 		}
@@ -59,7 +70,7 @@ func (m *Mirrors) Since(ctx context.Context, src Source, branch, commit string, 
 		return nil
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("read the history of %s of %s: %w", branch, src.Repo, err)
+		return nil, false, err
 	}
 	return gained, ok, nil
 }
@@ -127,23 +138,17 @@ func (m *Mirrors) File(ctx context.Context, src Source, commit string, most int,
 // commit on, that one included. Without that commit, or when it is not among
 // them, all are listed. ok is false when the branch does not exist.
 func (m *Mirrors) Line(ctx context.Context, src Source, branch, from string) (line []Commit, ok bool, err error) {
-	err = m.with(ctx, src, func(c *clone) error {
-		line, ok = nil, false
-		got, err := c.fetch(ctx, wanted{branches: []string{branch}})
-		if err != nil {
-			return err
-		}
-		head := got.branches[branch]
-		if head == "" {
+	err = m.atHead(ctx, src, branch, func(c *clone, head string) (err error) {
+		line, ok = nil, head != ""
+		if !ok {
 			return nil
 		}
-		ok = true
 		line, err = c.pages(ctx, head, from)
 		slices.Reverse(line)
 		return err
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("read the history of %s of %s: %w", branch, src.Repo, err)
+		return nil, false, err
 	}
 	return line, ok, nil
 }
