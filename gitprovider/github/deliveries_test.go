@@ -33,9 +33,7 @@ func TestDeliveriesAreLookedForAsLongAsTheHostKeepsThem(t *testing.T) {
 			}))
 			t.Cleanup(hook.Close)
 			w.SetWebhook(hook.URL, "secret") // the ping finds nobody
-			for !w.Delivered() {
-				time.Sleep(time.Millisecond)
-			}
+			w.eventually("the ping", w.Delivered)
 			w.cfg.APIURL = w.URL() + c.path
 			w.cfg.WebURL = w.URL()
 			w.cfg.Now = func() time.Time { return time.Now().Add(c.ago) }
@@ -44,9 +42,7 @@ func TestDeliveriesAreLookedForAsLongAsTheHostKeepsThem(t *testing.T) {
 			for i, want := range []int{c.want, 0} { // what has arrived is not asked for again
 				n, err := w.c.Redeliver(w.ctx, time.Now().Add(-30*24*time.Hour))
 				w.must(err)
-				for !w.Delivered() {
-					time.Sleep(time.Millisecond)
-				}
+				w.eventually("deliveries", w.Delivered)
 				if n != want {
 					t.Errorf("time %d: %d webhooks were sent again, want %d", i+1, n, want)
 				}
