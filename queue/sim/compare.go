@@ -40,30 +40,45 @@ type Row struct {
 // seed. It uses all processors, and ends early, with an error, when ctx does or
 // when a policy breaks what every policy must keep.
 func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) []Policy) ([]Row, error) {
-	var tasks []task
-	var groups [][]Result
-	var rows []Row
+	var f field
 	for _, c := range cells {
 		workloads := make([]*Workload, seeds)
 		for s := range workloads {
 			workloads[s] = Generate(c, uint64(s+1))
 		}
 		for _, p := range policies(c) {
-			results := make([]Result, seeds)
-			for s, w := range workloads {
-				tasks = append(tasks, task{w, p, &results[s]})
-			}
-			groups = append(groups, results)
-			rows = append(rows, Row{Cell: c, Policy: p.Name})
+			f.add(c, workloads, p)
 		}
 	}
-	if err := playAll(ctx, tasks); err != nil {
+	return f.play(ctx)
+}
+
+// field is who is compared, and on what.
+type field struct {
+	rows    []Row
+	results [][]Result // by row, one for each workload
+	tasks   []task
+}
+
+// add has a policy play the workloads of a cell: a row.
+func (f *field) add(c Cell, workloads []*Workload, p Policy) {
+	results := make([]Result, len(workloads))
+	for s, w := range workloads {
+		f.tasks = append(f.tasks, task{w, p, &results[s]})
+	}
+	f.results = append(f.results, results)
+	f.rows = append(f.rows, Row{Cell: c, Policy: p.Name})
+}
+
+// play plays all and returns the rows in the order in which they were added.
+func (f *field) play(ctx context.Context) ([]Row, error) {
+	if err := playAll(ctx, f.tasks); err != nil {
 		return nil, err
 	}
-	for i := range rows {
-		rows[i].mean(groups[i])
+	for i := range f.rows {
+		f.rows[i].mean(f.results[i])
 	}
-	return rows, nil
+	return f.rows, nil
 }
 
 // task is a policy to be played on a workload.

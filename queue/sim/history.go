@@ -82,7 +82,7 @@ func typicalTest(past []queue.Past) time.Duration {
 		return 10 * time.Minute
 	}
 	slices.Sort(known)
-	return known[len(known)/2]
+	return quantile(known, .5)
 }
 
 // Replay plays a history with the settings that a queue has, and with changed ones.

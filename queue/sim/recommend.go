@@ -58,20 +58,16 @@ func candidateSettings(workers int) []Choice {
 // fastest the one that needs the least of CI.
 func Recommend(ctx context.Context, workloads []*Workload, workers int) (Advice, error) {
 	choices := candidateSettings(workers)
-	results := make([][]Result, len(choices))
-	var tasks []task
-	for i, c := range choices {
-		results[i] = make([]Result, len(workloads))
-		for s, w := range workloads {
-			tasks = append(tasks, task{w, Engine(c.Name, c.Settings), &results[i][s]})
-		}
+	var f field
+	for _, c := range choices {
+		f.add(workloads[0].Cell, workloads, Engine(c.Name, c.Settings))
 	}
-	if err := playAll(ctx, tasks); err != nil {
+	rows, err := f.play(ctx)
+	if err != nil {
 		return Advice{}, err
 	}
 	for i := range choices {
-		choices[i].Row = Row{Cell: workloads[0].Cell, Policy: choices[i].Name}
-		choices[i].Row.mean(results[i])
+		choices[i].Row = rows[i]
 	}
 	return advise(choices), nil
 }
