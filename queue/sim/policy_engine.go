@@ -251,18 +251,15 @@ func (e *engine) build(b queue.BuildRun) {
 		}
 	}
 	base, steps := e.content(from)
-	tree := e.trees[base]
-	for _, i := range steps {
-		tree ^= stir(uint64(i) + 1)
-	}
+	tree := treeWith(e.trees[base], steps...)
 	chain := make([]queue.Step, len(b.Chain))
 	for i, s := range b.Chain {
 		chain[i] = s.Step
 		if i < known {
 			continue
 		}
-		steps = append(steps, int(s.PR-1))
-		tree ^= stir(uint64(s.PR))
+		change := int(s.PR - 1)
+		steps, tree = append(steps, change), treeWith(tree, change)
 		chain[i].Commit, chain[i].Tree = fmt.Sprintf("c%d-%d", len(e.built), len(steps)), treeName(tree)
 	}
 	t := e.test(base, steps, b.Own)
@@ -275,15 +272,11 @@ func (e *engine) build(b queue.BuildRun) {
 // content is what is in a commit: main after so many landings, and the steps
 // on top of it.
 func (e *engine) content(commit string) (base int, steps []int) {
-	kind, name := commit[:1], commit[1:]
-	if kind == "m" {
-		n, _ := strconv.Atoi(name)
-		return n, nil
+	if n, isMain := strings.CutPrefix(commit, "m"); isMain {
+		base, _ = strconv.Atoi(n)
+		return base, nil
 	}
-	of, upTo, _ := strings.Cut(name, "-")
-	k, _ := strconv.Atoi(of)
-	n, _ := strconv.Atoi(upTo)
-	t := e.built[k]
+	t, n := e.madeBy(commit)
 	base, steps = t.base, t.steps[:n]
 	for len(steps) > 0 && base < e.landings() && e.order[base] == steps[0] {
 		base, steps = base+1, steps[1:]
@@ -291,17 +284,23 @@ func (e *engine) content(commit string) (base int, steps []int) {
 	return base, slices.Clone(steps)
 }
 
+// madeBy is the trial that made a commit, and how many of its steps are in it.
+func (e *engine) madeBy(commit string) (t *trial, steps int) {
+	of, upTo, _ := strings.Cut(commit[1:], "-")
+	k, _ := strconv.Atoi(of)
+	steps, _ = strconv.Atoi(upTo)
+	return e.built[k], steps
+}
+
 // landing puts on main what was tested.
 func (e *engine) landing(a queue.Land) {
 	ended := queue.LandingEnded{Landing: a.Landing, At: e.clock()}
-	last := a.Steps[len(a.Steps)-1]
-	of, _, _ := strings.Cut(last.Commit[1:], "-")
-	k, _ := strconv.Atoi(of)
+	by, _ := e.madeBy(a.Steps[len(a.Steps)-1].Commit)
 	changes := make([]int, len(a.Steps))
-	tree := e.main
+	tree := e.trees[e.landings()]
 	for n, s := range a.Steps {
 		changes[n] = int(s.PR - 1)
-		tree ^= stir(uint64(s.PR))
+		tree = treeWith(tree, changes[n])
 		commit := s.Commit
 		if a.Recompute {
 			commit = fmt.Sprintf("m%d", e.landings()+n+1)
@@ -312,6 +311,6 @@ func (e *engine) landing(a queue.Land) {
 			e.fail("#%d lands as another tree than it was tested as", s.PR)
 		}
 	}
-	e.land(e.built[k], changes...)
+	e.land(by, changes...)
 	e.tell(ended)
 }

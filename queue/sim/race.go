@@ -23,7 +23,6 @@ type race struct {
 	free    int      // workers
 	waiting []*trial // for a worker, first come first served
 
-	main     uint64   // the tree of main
 	trees    []uint64 // of main after each landing, from none on
 	order    []int    // what landed, in order
 	landedAs []int    // by change, as the how many-th; 0 = not
@@ -152,11 +151,8 @@ func (p *race) fail(format string, args ...any) {
 // which the last own are what it tests.
 func (p *race) test(base int, steps []int, own int) *trial {
 	p.serial++
-	t := &trial{id: p.serial, steps: steps, own: own, base: base, tree: p.trees[base]}
+	t := &trial{id: p.serial, steps: steps, own: own, base: base, tree: treeWith(p.trees[base], steps...)}
 	longest, all := time.Duration(0), time.Duration(0)
-	for _, i := range steps {
-		t.tree ^= stir(uint64(i) + 1)
-	}
 	for _, i := range steps[len(steps)-own:] {
 		longest = max(longest, p.w.Changes[i].Test)
 		all += p.w.Changes[i].Test
@@ -297,8 +293,7 @@ func (p *race) land(by *trial, changes ...int) {
 	p.missesNothing(by, changes)
 	for _, i := range changes {
 		p.end(i, true)
-		p.main ^= stir(uint64(i) + 1)
-		p.trees = append(p.trees, p.main)
+		p.trees = append(p.trees, treeWith(p.trees[p.landings()], i))
 		p.landedAs[i] = len(p.trees) - 1
 		p.order = append(p.order, i)
 	}
@@ -336,6 +331,14 @@ func (p *race) open(i int) bool { return !p.endings[i].done }
 
 // landings is how many changes have landed.
 func (p *race) landings() int { return len(p.trees) - 1 }
+
+// treeWith is a tree with changes added to it, in whatever order.
+func treeWith(tree uint64, changes ...int) uint64 {
+	for _, i := range changes {
+		tree ^= stir(uint64(i) + 1)
+	}
+	return tree
+}
 
 // stir spreads a number over 64 bits, so that the trees of two sets of changes
 // are the same only when the sets are.
