@@ -41,22 +41,21 @@ func DraftBody(web string, run queue.BuildRun) string {
 	if rest, ok := strings.CutPrefix(web, "https://github.com/"); ok {
 		web = "https://redirect.github.com/" + rest
 	}
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 	to := func(pr int64) string {
 		return link(fmt.Sprintf("pull request %d", pr), fmt.Sprintf("%s/pull/%d", web, pr))
 	}
-	line("Signalbox tests here what would land. It closes this pull request when the test ends; please do not merge it or push to it.")
-	line("")
-	line("Under test:")
+	b.line("Signalbox tests here what would land. It closes this pull request when the test ends; please do not merge it or push to it.")
+	b.line("")
+	b.line("Under test:")
 	for i, s := range run.Chain {
 		ahead := ""
 		if i < len(run.Chain)-run.Own {
 			ahead = " (ahead in the queue)"
 		}
-		line("- %s%s", to(s.PR), ahead)
+		b.line("- %s%s", to(s.PR), ahead)
 		for _, u := range s.Stack {
-			line("  - with it %s", to(u.PR))
+			b.line("  - with it %s", to(u.PR))
 		}
 	}
 	return b.String()

@@ -20,33 +20,32 @@ func EndedMarker(e queue.Entry) string {
 
 // Notice is the one new comment on an ending that the author has to know.
 func Notice(v View) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 
 	t := ended(v.Entry)
-	line("%s", EndedMarker(v.Entry))
+	b.line("%s", EndedMarker(v.Entry))
 	what := "left the merge queue of"
 	if v.Entry.State == queue.Merged {
 		what = "was merged into"
 	}
-	line("%sThis pull request %s %s because %s (%s).", callees(v.Entry), what, quoted(v.Queue.Branch), t.what, v.reason())
+	b.line("%sThis pull request %s %s because %s (%s).", callees(v.Entry), what, quoted(v.Queue.Branch), t.what, v.reason())
 	failing := v.failing()
 	if named := len(failing) > 0 && v.Entry.Reason == queue.RequiredStatusFailed; v.Entry.Message != "" && !named {
-		line("")
-		line("> %s", prose(v.Entry.Message))
+		b.line("")
+		b.line("> %s", prose(v.Entry.Message))
 	}
 	if len(failing) > 0 {
-		line("")
-		line("Failed checks:")
+		b.line("")
+		b.line("Failed checks:")
 		for _, r := range failing {
-			line("- %s: %s", link(quoted(r.Name), outside(r.URL)), prose(r.Result))
+			b.line("- %s: %s", link(quoted(r.Name), outside(r.URL)), prose(r.Result))
 			b.WriteString(failedTests(v, r.Name))
 		}
 	}
-	line("")
-	line("**What to do:** %s", nextStep(v))
-	line("")
-	line("%s", noticeFoot(v))
+	b.line("")
+	b.line("**What to do:** %s", nextStep(v))
+	b.line("")
+	b.line("%s", noticeFoot(v))
 	return b.String()
 }
 

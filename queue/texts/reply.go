@@ -148,8 +148,7 @@ func CannotRestartReply(e *queue.Entry) string {
 
 // StatusReply answers "status" for an entry.
 func StatusReply(v View) string {
-	return fmt.Sprintf("**Signalbox: %s** · %s\n\n%s", headline(v.Entry),
-		link("queue of "+quoted(v.Queue.Branch), v.Site.Queue(v.Queue.Repo, v.Queue.Branch)), statusText(v))
+	return fmt.Sprintf("**Signalbox: %s** · %s\n\n%s", headline(v.Entry), v.queuePage(), statusText(v))
 }
 
 // NotSubmittedReply answers "status" when there is nothing to tell.

@@ -16,24 +16,23 @@ const StickyMarker = "<!-- signalbox:sticky -->"
 
 // Sticky is the comment that always tells how things are.
 func Sticky(v View) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 
-	line(StickyMarker)
-	line("**Signalbox: %s** · %s", headline(v.Entry), link("queue of "+quoted(v.Queue.Branch), v.Site.Queue(v.Queue.Repo, v.Queue.Branch)))
-	line("")
-	line("%s", statusText(v))
+	b.line(StickyMarker)
+	b.line("**Signalbox: %s** · %s", headline(v.Entry), v.queuePage())
+	b.line("")
+	b.line("%s", statusText(v))
 	if v.Queue.CommandsEnabled && offered(v.Entry) {
-		line("")
-		line("- [ ] %s Queue this pull request again", Checkbox)
+		b.line("")
+		b.line("- [ ] %s Queue this pull request again", Checkbox)
 	}
 	if v.Queue.CommandsEnabled && v.Entry.State != queue.Merged {
-		line("")
-		line("<details><summary>Commands</summary>")
-		line("")
-		line("%s", v.Site.commands())
-		line("")
-		line("</details>")
+		b.line("")
+		b.line("<details><summary>Commands</summary>")
+		b.line("")
+		b.line("%s", v.Site.commands())
+		b.line("")
+		b.line("</details>")
 	}
 	return b.String()
 }
@@ -48,22 +47,21 @@ func offered(e queue.Entry) bool {
 // Layer is the sticky comment on a pull request that is in the stack of
 // another: how that stands, and where to read more.
 func Layer(v View, l queue.Layer) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 
 	top := link(fmt.Sprintf("PR %d", v.Entry.Number), v.page())
-	line(StickyMarker)
-	line("**Signalbox: in the stack of %s: %s** · %s", top, headline(v.Entry), link("queue of "+quoted(v.Queue.Branch), v.Site.Queue(v.Queue.Repo, v.Queue.Branch)))
-	line("")
+	b.line(StickyMarker)
+	b.line("**Signalbox: in the stack of %s: %s** · %s", top, headline(v.Entry), v.queuePage())
+	b.line("")
 	switch {
 	case v.Entry.Active():
-		line("This pull request is queued as part of a stack, which is tested as a whole and lands as one. Commands here are about the whole stack.")
-		line("")
-		line("- Commit: %s", short(l.BoundHead))
+		b.line("This pull request is queued as part of a stack, which is tested as a whole and lands as one. Commands here are about the whole stack.")
+		b.line("")
+		b.line("- Commit: %s", short(l.BoundHead))
 	case v.Entry.State == queue.Merged:
-		line("The stack has landed on %s as %s, and this pull request with it.", quoted(v.Queue.Branch), short(v.Entry.LandedCommit))
+		b.line("The stack has landed on %s as %s, and this pull request with it.", quoted(v.Queue.Branch), short(v.Entry.LandedCommit))
 	default:
-		line("The stack left the queue because %s (%s), and this pull request with it.", ended(v.Entry).what, v.reason())
+		b.line("The stack left the queue because %s (%s), and this pull request with it.", ended(v.Entry).what, v.reason())
 	}
 	return b.String()
 }
@@ -114,44 +112,43 @@ func statusText(v View) string {
 
 // activeText tells what is happening to an entry and what it waits for.
 func activeText(v View) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 
 	switch {
 	case v.Entry.State == queue.NotReady:
-		line("It gets in line as soon as all of this holds:")
-		line("")
+		b.line("It gets in line as soon as all of this holds:")
+		b.line("")
 		for _, c := range v.Explained.Conditions {
 			if !afterAdmission[c.Name] {
-				line("- %s %s", mark(c.Met), prose(c.Message))
+				b.line("- %s %s", mark(c.Met), prose(c.Message))
 			}
 		}
-		line("")
+		b.line("")
 		if !v.Explained.Until.IsZero() {
-			line("It leaves the queue if that is not so by %s.", dayTime(v.Explained.Until))
-			line("")
+			b.line("It leaves the queue if that is not so by %s.", dayTime(v.Explained.Until))
+			b.line("")
 		}
 	case v.Explained.WaitsFor != "":
-		line("%s%s", prose(v.Explained.WaitsFor), until(v.Explained.Until))
-		line("")
+		b.line("%s%s", prose(v.Explained.WaitsFor), until(v.Explained.Until))
+		b.line("")
 	}
-	line("- Commit: %s", short(v.Entry.BoundHead))
+	b.line("- Commit: %s", short(v.Entry.BoundHead))
 	if stack := stackLine(v); stack != "" {
-		line("- Its stack, which lands with it: %s", stack)
+		b.line("- Its stack, which lands with it: %s", stack)
 	}
 	if v.Explained.Position > 0 {
-		line("- Place in line: %d (at %s)", v.Explained.Position, clockTime(v.Now))
+		b.line("- Place in line: %d (at %s)", v.Explained.Position, clockTime(v.Now))
 	}
 	if run := v.runID(); run != "" {
-		line("- Tested %s", testedIn(v, run))
+		b.line("- Tested %s", testedIn(v, run))
 	}
 	if !v.Explained.EstimatedMergeAt.IsZero() {
-		line("- Estimated to merge: %s", estimate(v.Explained.EstimatedMergeAt, v.Now))
+		b.line("- Estimated to merge: %s", estimate(v.Explained.EstimatedMergeAt, v.Now))
 	}
 	if v.Entry.Priority != queue.Medium {
-		line("- Priority: %s", queue.PriorityName(v.Entry.Priority))
+		b.line("- Priority: %s", queue.PriorityName(v.Entry.Priority))
 	}
-	line("- %s", link("Details and history", v.page()))
+	b.line("- %s", link("Details and history", v.page()))
 	return strings.TrimRight(b.String(), "\n")
 }
 
@@ -160,33 +157,32 @@ var afterAdmission = map[string]bool{"tested": true, "first_in_line": true, "que
 
 // endedText tells how a submission ended and what to do now.
 func endedText(v View) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	var b lines
 
 	t := ended(v.Entry)
 	switch v.Entry.State {
 	case queue.Merged:
-		line("Merged into %s because %s.", quoted(v.Queue.Branch), t.what)
+		b.line("Merged into %s because %s.", quoted(v.Queue.Branch), t.what)
 	default:
-		line("It left the queue because %s (%s).", t.what, v.reason())
+		b.line("It left the queue because %s (%s).", t.what, v.reason())
 	}
 	if v.Entry.Message != "" && t.calls || v.Entry.Reason == queue.CancelledByUser && v.Entry.State == queue.Cancelled {
-		line("")
-		line("> %s", prose(v.Entry.Message))
+		b.line("")
+		b.line("> %s", prose(v.Entry.Message))
 	}
-	line("")
+	b.line("")
 	if next := nextStep(v); next != "" {
-		line("**What to do:** %s", next)
-		line("")
+		b.line("**What to do:** %s", next)
+		b.line("")
 	}
 	if v.Entry.LandedCommit != "" {
-		line("- Landed as %s", short(v.Entry.LandedCommit))
+		b.line("- Landed as %s", short(v.Entry.LandedCommit))
 	}
-	line("- Commit: %s", short(v.Entry.BoundHead))
+	b.line("- Commit: %s", short(v.Entry.BoundHead))
 	if run := v.runID(); run != "" {
-		line("- Tested %s", testedIn(v, run))
+		b.line("- Tested %s", testedIn(v, run))
 	}
-	line("- %s", link("Details and history", v.page()))
+	b.line("- %s", link("Details and history", v.page()))
 	return strings.TrimRight(b.String(), "\n")
 }
 

@@ -19,5 +19,18 @@
 // judged as prose when it changes.
 package texts
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Marker is in every comment of ours, so that what we wrote is recognised.
 const Marker = "<!-- signalbox:"
+
+// lines is a text that is written line by line.
+type lines struct{ strings.Builder }
+
+func (b *lines) line(format string, args ...any) {
+	fmt.Fprintf(b, format, args...) // as it is, or go vet would not look at the formats
+	b.WriteByte('\n')
+}

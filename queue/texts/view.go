@@ -59,6 +59,11 @@ func (v View) runID() queue.RunID {
 
 func (v View) page() string { return v.Site.PR(v.Queue.Repo, v.Queue.Branch, v.Entry.Number) }
 
+// queuePage names the queue, and leads to its page.
+func (v View) queuePage() string {
+	return link("queue of "+quoted(v.Queue.Branch), v.Site.Queue(v.Queue.Repo, v.Queue.Branch))
+}
+
 // reason is the code of the entry's reason, which leads to what the documents
 // say about it.
 func (v View) reason() string {
