@@ -240,14 +240,13 @@ func (c *check) merges(r queue.Receipt) string {
 // apart: whatever landed since the run began, and was not part of it, impacts
 // other targets.
 func (c *check) apart(i int, run queue.Run, own queue.Step) string {
-	for _, before := range c.Receipts[:i] {
-		if before.Seq <= run.Base.Seq || slices.ContainsFunc(run.Chain, func(s queue.Step) bool {
-			return s.Entry == before.Entry && s.Submission == before.Submission
-		}) {
+	for k := range i { // no copies: every lane looks at all that landed before it
+		before := &c.Receipts[k]
+		if before.Seq <= run.Base.Seq || place(run.Chain, before) >= 0 {
 			continue
 		}
 		its := c.Runs[before.Run].Chain
-		at := slices.IndexFunc(its, func(s queue.Step) bool { return s.Entry == before.Entry && s.Submission == before.Submission })
+		at := place(its, before)
 		if at < 0 {
 			continue // it has a problem of its own, or landed without a run and so while nothing overlapped
 		}
@@ -256,6 +255,11 @@ func (c *check) apart(i int, run queue.Run, own queue.Step) string {
 		}
 	}
 	return ""
+}
+
+// place is where in a chain the step is that landed with a receipt; -1 = nowhere.
+func place(chain []queue.Step, r *queue.Receipt) int {
+	return slices.IndexFunc(chain, func(s queue.Step) bool { return s.Entry == r.Entry && s.Submission == r.Submission })
 }
 
 // set is what a step impacts. One that is no longer kept cannot be compared, and
