@@ -50,15 +50,11 @@ type examined struct {
 
 // Run looks at every queue that is asked for. It fails when one has a problem.
 func (c *doctorCommand) Run(ctx context.Context, out console) error {
-	log, logErr := c.logger(out.err)
-	if err := c.ownApp(ctx, false, log, out); err != nil {
+	cfg, err := c.complete(ctx, false, out)
+	if err != nil {
 		return err
 	}
-	cfg, err := c.check(log)
-	if err := errors.Join(logErr, err); err != nil {
-		return err
-	}
-	d, err := openDatabase(ctx, cfg.storageConfig, nil, log)
+	d, err := openDatabase(ctx, cfg.storageConfig, nil, cfg.log)
 	if err != nil {
 		return err
 	}

@@ -12,16 +12,12 @@ type serveCommand struct {
 
 // Run checks the settings and serves until ctx ends.
 func (s *serveCommand) Run(ctx context.Context, c console) error {
-	log, logErr := s.logger(c.err)
-	if err := s.ownApp(ctx, true, log, c); err != nil {
-		return err
-	}
-	cfg, err := s.check(log)
-	if err := errors.Join(logErr, err); err != nil {
+	cfg, err := s.complete(ctx, true, c)
+	if err != nil {
 		return err
 	}
 	return serve(ctx, cfg, replacements{}, func(a addresses) {
-		log.Info("ready", "listen", a.main, "metrics", a.metrics, "base_url", cfg.baseURL, "host", cfg.host, "version", programVersion())
+		cfg.log.Info("ready", "listen", a.main, "metrics", a.metrics, "base_url", cfg.baseURL, "host", cfg.host, "version", programVersion())
 	})
 }
 

@@ -33,6 +33,17 @@ func (s *settings) take(app account.App) {
 	}
 }
 
+// complete reads all settings, with the App that this installation made for
+// itself if they name none; make is as in ownApp.
+func (s *settings) complete(ctx context.Context, make bool, out console) (config, error) {
+	log, logErr := s.logger(out.err)
+	if err := s.ownApp(ctx, make, log, out); err != nil {
+		return config{}, err
+	}
+	cfg, err := s.check(log)
+	return cfg, errors.Join(logErr, err)
+}
+
 // ownApp finds the App that this installation made for itself, and with make
 // shows the page that makes it when there is none. Without a base URL there is
 // no page: the host would not know where to lead back to.

@@ -97,12 +97,8 @@ func (v *verifyCommand) historian(ctx context.Context, c console) (host historia
 		}
 		return newLocalHistory(v.Git)
 	}
-	log, logErr := v.logger(c.err)
-	if err := v.ownApp(ctx, false, log, c); err != nil {
-		return nil, nil, err
-	}
-	cfg, err := v.check(log)
-	if err := errors.Join(logErr, err); err != nil {
+	cfg, err := v.complete(ctx, false, c)
+	if err != nil {
 		return nil, nil, err
 	}
 	client, err := github.New(hostConfig(cfg))
