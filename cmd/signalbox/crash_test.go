@@ -87,7 +87,7 @@ func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *gith
 	watched := planted.watch(t)
 	played := p.begin(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
 
-	if err := awaitMoves(ctx, store, moves); err != nil {
+	if err := await(ctx, store.SQL(), fmt.Sprintf(`SELECT count(*) >= %d FROM timeline`, moves)); err != nil {
 		t.Fatalf("wait for %d moves: %v\n%s", moves, err, child.tail())
 	}
 	time.Sleep(later) // not to wait for something, but to be at any moment
@@ -178,21 +178,6 @@ func asApp(t *testing.T, s *githubsim.Server, dsn string) *github.Client {
 	}
 	t.Cleanup(host.Close)
 	return host
-}
-
-// awaitMoves waits until so many moves have been saved.
-func awaitMoves(ctx context.Context, store *db.DB, want int) error {
-	for {
-		var n int
-		if err := store.SQL().QueryRowContext(ctx, `SELECT count(*) FROM timeline`).Scan(&n); err != nil || n >= want {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w at move %d", ctx.Err(), n)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }
 
 const childSecret = "the secret of a child's webhook"
