@@ -278,13 +278,7 @@ type begun struct {
 // begin gives a command and goes on.
 func (s *station) begin(line string) *begun {
 	s.t.Helper()
-	b := &begun{t: s.t, out: &bytes.Buffer{}, err: &lockedBuffer{}, done: make(chan error, 1)}
-	b.cmd = exec.CommandContext(s.t.Context(), os.Args[0], words(line)...)
-	b.cmd.Dir = s.dir
-	b.cmd.Env = []string{childVariable + "=" + ownArguments, "PATH=" + os.Getenv("PATH"), "HOME=" + s.dir}
-	for k, v := range s.env() {
-		b.cmd.Env = append(b.cmd.Env, k+"="+v)
-	}
+	b := &begun{t: s.t, cmd: signalboxCommand(s.t, s.dir, s.env(), words(line)...), out: &bytes.Buffer{}, err: &lockedBuffer{}, done: make(chan error, 1)}
 	b.cmd.Stdout, b.cmd.Stderr = b.out, b.err
 	if err := b.cmd.Start(); err != nil {
 		s.t.Fatal(err)

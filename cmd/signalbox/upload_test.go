@@ -93,12 +93,7 @@ func signalboxIn(t *testing.T, dir string, env map[string]string, args ...string
 // signalboxFed does so with something on standard input.
 func signalboxFed(t *testing.T, input, dir string, env map[string]string, args ...string) (out, warned string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Dir = dir
-	cmd.Env = []string{childVariable + "=" + ownArguments, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
-	for k, v := range env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
+	cmd := signalboxCommand(t, dir, env, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	err := cmd.Run()
@@ -107,6 +102,18 @@ func signalboxFed(t *testing.T, input, dir string, env map[string]string, args .
 		t.Fatal(err)
 	}
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// signalboxCommand is the program as it is called in a folder, with nothing in
+// its environment but what it needs and env.
+func signalboxCommand(t *testing.T, dir string, env map[string]string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Dir = dir
+	cmd.Env = []string{childVariable + "=" + ownArguments, "PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
+	for k, v := range env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	return cmd
 }
 
 // programDir is a folder for PATH in which signalbox is this program.
