@@ -305,7 +305,7 @@ func TestTheActionForResultsEndsAsTheTestsDid(t *testing.T) {
 		{[]string{"reports", "good/*.xml", "test-outcome", "success", "token", ""}, 0, "SIGNALBOX_TOKEN"},
 		{[]string{"reports", "--help", "test-outcome", "success"}, 1, "no report matches --help"},
 	} {
-		f.asked = 0
+		f.between(func() { f.asked = 0 })
 		if code, printed, _ := r.does("upload-results", with(map[string]string{"url": f.URL, "token": "secret"}, c.with...)); code != c.code || !strings.Contains(printed, c.says) {
 			t.Errorf("%v: ended with %d, want %d and %q:\n%s", c.with, code, c.code, c.says, printed)
 		}

@@ -55,18 +55,20 @@ func TestTheStepsOfTheDocsWork(t *testing.T) {
 			}
 			f := newFakeService(t)
 			for _, excused := range []bool{true, false} {
-				want := 3
-				f.excused, f.asked = map[string]flaky.QuarantineCode{}, 0
+				want, excuses := 3, map[string]flaky.QuarantineCode{}
 				if excused {
-					f.excused["charge"], want = flaky.KnownFailure, 0
+					excuses["charge"], want = flaky.KnownFailure, 0
 				}
+				f.between(func() { f.excused, f.asked = excuses, 0 })
 				if code := step(t, c.env, f.URL, command); code != want {
 					t.Errorf("excused %v: the step ends with %d, not %d", excused, code, want)
 				}
 			}
-			if len(f.queries) != 2 || f.queries[0].Get("ci") != c.ci || f.queries[0].Get("name") != "shop" {
-				t.Errorf("uploaded: %v", f.queries)
-			}
+			f.between(func() {
+				if len(f.queries) != 2 || f.queries[0].Get("ci") != c.ci || f.queries[0].Get("name") != "shop" {
+					t.Errorf("uploaded: %v", f.queries)
+				}
+			})
 		})
 	}
 }
