@@ -90,7 +90,8 @@ func (db *DB) ClaimDeliveries(ctx context.Context, now, until time.Time, wide fu
 
 // RecordDeliveries writes down what became of a round, and how the subscriber
 // is after it, and lets go of the subscriber. disabled is the sentence that says
-// why the subscriber is switched off; "" = it is not.
+// why the subscriber is switched off; "" = it is not. When it has moved meanwhile,
+// a round to where it was says nothing about how it is.
 func (db *DB) RecordDeliveries(ctx context.Context, round account.Sending, tried []account.Tried, health account.Health, disabled string) error {
 	type row struct {
 		ID     int64         `json:"id"`
@@ -114,10 +115,13 @@ func (db *DB) RecordDeliveries(ctx context.Context, round account.Sending, tried
 			WHERE d.id = n.id AND d.subscriber_id = $2 AND d.state = 'waiting'`, text, number); err != nil {
 			return fmt.Errorf("write down the attempts: %w", err)
 		}
+		if _, err := tx.ExecContext(ctx, `UPDATE subscribers SET held_until = NULL WHERE id = $1`, number); err != nil {
+			return fmt.Errorf("let go of the subscriber: %w", err)
+		}
 		result, err := tx.ExecContext(ctx, `
-			UPDATE subscribers SET held_until = NULL, failures = $2, failing_since = $3, quiet_until = $4, delivered_at = $5,
+			UPDATE subscribers SET failures = $2, failing_since = $3, quiet_until = $4, delivered_at = $5,
 				enabled = enabled AND $6 = '', why = CASE WHEN enabled THEN $6 ELSE why END
-			WHERE id = $1`, number, health.Failures, stamp(health.FailingSince), stamp(health.QuietUntil), stamp(health.DeliveredAt), disabled)
+			WHERE id = $1 AND sealed = $7`, number, health.Failures, stamp(health.FailingSince), stamp(health.QuietUntil), stamp(health.DeliveredAt), disabled, round.Sealed)
 		if err != nil {
 			return fmt.Errorf("write down how the subscriber is: %w", err)
 		}

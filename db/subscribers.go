@@ -1,6 +1,7 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -175,50 +176,13 @@ func wantedRepositories(ctx context.Context, tx *sqlx.Tx, org int64, wanted []ac
 	return ids, nil
 }
 
-// ChangeSubscriber changes what change does with a subscriber: its name, the
-// events and repositories that it wants, and whether it is told anything. One
-// that is switched on again begins as if it had never failed.
-func (db *DB) ChangeSubscriber(ctx context.Context, org int64, id string, change func(*account.Subscriber) error) (after account.Subscriber, err error) {
-	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		before, err := subscriber(ctx, tx, org, id, lockSubscriber)
-		if err != nil {
-			return err
-		}
-		after = before
-		if err := change(&after); err != nil {
-			return err
-		}
-		wanted, err := wantedRepositories(ctx, tx, org, after.Repositories)
-		if err != nil {
-			return err
-		}
-		if after.Enabled && !before.Enabled {
-			after.Health, after.Why = account.Health{DeliveredAt: before.Health.DeliveredAt}, ""
-		}
-		if _, err := tx.ExecContext(ctx, `
-			UPDATE subscribers SET name = $2, events = $3, repositories = $4, enabled = $5, why = $6, failures = $7, failing_since = $8, quiet_until = $9
-			WHERE id = $1`, before.Number, clean(after.Name), pq.Array(after.Events), pq.Array(wanted), after.Enabled, after.Why,
-			after.Health.Failures, stamp(after.Health.FailingSince), stamp(after.Health.QuietUntil)); err != nil {
-			return fmt.Errorf("update: %w", err)
-		}
-		if after, err = subscriber(ctx, tx, org, id, ""); err != nil {
-			return err
-		}
-		changes := changedSubscriber(before, after)
-		if len(changes) == 0 {
-			return nil
-		}
-		if err := db.notify(ctx, tx, eventsNoted); err != nil { // what waits may go out now
-			return err
-		}
-		return db.auditSubscriber(ctx, tx, org, account.SubscriberChanged, after, changes...)
-	})
-	return after, fail("change a subscriber", err)
-}
-
-// Reseal gives a subscriber another endpoint: renew is given the old one as it
-// is kept, and returns the address to show and the new one, encrypted.
-func (db *DB) Reseal(ctx context.Context, org int64, id string, deed account.Deed, renew func(s account.Subscriber, sealed []byte) (address string, fresh []byte, err error)) (after account.Subscriber, err error) {
+// ChangeSubscriber changes what change does with a subscriber: its name, its
+// address, the events and repositories that it wants, and whether it is told
+// anything. change is given the endpoint as it is kept, and returns what takes its
+// place, encrypted; nil = it stays. It may be called again. One that is switched
+// on again, or that has moved, begins as if it had never failed: what waits for it
+// is due now.
+func (db *DB) ChangeSubscriber(ctx context.Context, org int64, id string, deed account.Deed, change func(s *account.Subscriber, sealed []byte) (fresh []byte, err error)) (after account.Subscriber, err error) {
 	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		before, err := subscriber(ctx, tx, org, id, lockSubscriber)
 		if err != nil {
@@ -228,18 +192,68 @@ func (db *DB) Reseal(ctx context.Context, org int64, id string, deed account.Dee
 		if err := tx.GetContext(ctx, &sealed, `SELECT sealed FROM subscribers WHERE id = $1`, before.Number); err != nil {
 			return fmt.Errorf("read the endpoint: %w", err)
 		}
-		address, fresh, err := renew(before, sealed)
+		after = before
+		fresh, err := change(&after, sealed)
 		if err != nil {
 			return err
 		}
-		after = before
-		after.Address = clean(address)
-		if _, err := tx.ExecContext(ctx, `UPDATE subscribers SET address = $2, sealed = $3 WHERE id = $1`, before.Number, after.Address, fresh); err != nil {
-			return fmt.Errorf("keep the endpoint: %w", err)
+		moved := fresh != nil && deed == account.SubscriberChanged
+		if after.Enabled && !before.Enabled || moved {
+			after.Health = account.Health{DeliveredAt: before.Health.DeliveredAt}
+			if err := db.dueNow(ctx, tx, before.Number); err != nil {
+				return err
+			}
 		}
-		return db.auditSubscriber(ctx, tx, org, deed, after, changedSubscriber(before, after)...)
+		if after.Enabled {
+			after.Why = ""
+		}
+		if fresh == nil {
+			fresh = sealed
+		}
+		if err := writeSubscriber(ctx, tx, org, after, fresh); err != nil {
+			return err
+		}
+		if after, err = subscriber(ctx, tx, org, id, ""); err != nil {
+			return err
+		}
+		changes := changedSubscriber(before, after)
+		if len(changes) == 0 && bytes.Equal(fresh, sealed) {
+			return nil
+		}
+		if err := db.notify(ctx, tx, eventsNoted); err != nil { // what waits may go out now
+			return err
+		}
+		return db.auditSubscriber(ctx, tx, org, deed, after, changes...)
 	})
-	return after, fail("change the endpoint of a subscriber", err)
+	return after, fail("change a subscriber", err)
+}
+
+// dueNow lets what waits for a subscriber wait no longer.
+func (db *DB) dueNow(ctx context.Context, tx *sqlx.Tx, number int64) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE event_deliveries SET next_at = $2 WHERE subscriber_id = $1 AND state = 'waiting' AND next_at > $2`, number, stamp(db.clock()))
+	if err != nil {
+		return fmt.Errorf("hurry what waits: %w", err)
+	}
+	return nil
+}
+
+// writeSubscriber writes down how a subscriber is. ErrNotFound: a repository that
+// it wants is not the organisation's.
+func writeSubscriber(ctx context.Context, tx *sqlx.Tx, org int64, s account.Subscriber, sealed []byte) error {
+	wanted, err := wantedRepositories(ctx, tx, org, s.Repositories)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		UPDATE subscribers SET name = $2, address = $3, sealed = $4, events = $5, repositories = $6, enabled = $7, why = $8,
+			failures = $9, failing_since = $10, quiet_until = $11
+		WHERE id = $1`, s.Number, clean(s.Name), clean(s.Address), sealed, pq.Array(s.Events), pq.Array(wanted), s.Enabled, s.Why,
+		s.Health.Failures, stamp(s.Health.FailingSince), stamp(s.Health.QuietUntil))
+	if err != nil {
+		return fmt.Errorf("update: %w", err)
+	}
+	return nil
 }
 
 // DeleteSubscriber forgets a subscriber with all its deliveries. ErrNotFound:

@@ -27,6 +27,12 @@ func (w *world) subscriber(name string, events ...string) account.Subscriber {
 	return s
 }
 
+// switchedOff is a change that switches a subscriber off.
+func switchedOff(s *account.Subscriber, _ []byte) ([]byte, error) {
+	s.Enabled = false
+	return nil, nil
+}
+
 // claim takes a round, and says what is in it.
 func (w *world) claim(now time.Time) (account.Sending, string) {
 	w.t.Helper()
@@ -97,7 +103,7 @@ func TestSubscribersTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	subs := []account.Subscriber{w.subscriber("a", "*"), w.subscriber("b", "*"), w.subscriber("c", "*"), w.subscriber("d", "*")}
-	_, err := w.ChangeSubscriber(t.Context(), w.org.ID, subs[3].ID, func(s *account.Subscriber) error { s.Enabled = false; return nil })
+	_, err := w.ChangeSubscriber(t.Context(), w.org.ID, subs[3].ID, account.SubscriberChanged, switchedOff)
 	w.must(err)
 	w.store(func(p *queue.Plan) { p.Moves = []queue.Move{moved(1, "", queue.NotReady, queue.SubmittedByUser)} })
 	var turns []string
@@ -114,6 +120,60 @@ func TestSubscribersTakeTurns(t *testing.T) {
 	}
 	if got := strings.Join(turns, ""); got != "abca" {
 		t.Errorf("turns %q, want abca: b is left alone, d is off", got)
+	}
+}
+
+// One that has moved begins anew: what waits for it is due at once, and what a
+// round says that went to where it was, does not count. It is one line in the
+// audit log, and none if nothing is different.
+func TestASubscriberMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.subscriber("a", "*")
+	w.store(func(p *queue.Plan) { p.Moves = []queue.Move{moved(1, "", queue.NotReady, queue.SubmittedByUser)} })
+	failing := account.Health{Failures: 3, FailingSince: epoch, QuietUntil: epoch.Add(time.Hour)}
+	again := []account.Tried{{Delivery: 1, Try: account.Try{At: epoch, Status: 500}, State: account.Waiting, NextAt: epoch.Add(10 * time.Hour)}}
+	round, _ := w.claim(epoch)
+	w.must(w.RecordDeliveries(t.Context(), round, again, failing, ""))
+	if _, got := w.claim(epoch.Add(time.Minute)); got != "" {
+		t.Fatalf("it is left alone, and was told %s", got)
+	}
+	change := func(deed account.Deed, name, address, fresh string) account.Subscriber {
+		after, err := w.ChangeSubscriber(t.Context(), w.org.ID, s.ID, deed, func(s *account.Subscriber, sealed []byte) ([]byte, error) {
+			s.Name, s.Address = name, address
+			if fresh == "" {
+				return nil, nil
+			}
+			return append(sealed, fresh...), nil
+		})
+		w.must(err)
+		return after
+	}
+	change(account.SubscriberChanged, "a", "https://x/…", "")
+	if after := change(account.SubscriberRotated, "a", "https://x/…", " again"); after.Health.Failures != 3 {
+		t.Errorf("another secret makes it well: %+v", after.Health)
+	}
+	if after := change(account.SubscriberChanged, "b", "https://y/…", " elsewhere"); after.Name != "b" || after.Address != "https://y/…" || after.Health != (account.Health{}) {
+		t.Errorf("after moving: %+v", after)
+	}
+	old := round
+	round, got := w.claim(epoch.Add(time.Minute))
+	if got != "b: pull_request.submitted 1" || string(round.Sealed) != "sealed again elsewhere" {
+		t.Errorf("after moving %q is due, at %s", got, round.Sealed)
+	}
+	w.must(w.RecordDeliveries(t.Context(), old, nil, failing, "It answered 410 Gone."))
+	if now, err := w.Subscriber(t.Context(), w.org.ID, s.ID); err != nil || !now.Enabled || now.Health.Failures != 0 {
+		t.Errorf("judged by what was where it is no more: %+v, %v", now, err)
+	}
+	lines, err := w.Audit(t.Context(), w.org.ID, 0, 3)
+	w.must(err)
+	var deeds []string
+	for _, l := range lines {
+		deeds = append(deeds, fmt.Sprint(l.Deed, len(l.Changes)))
+	}
+	want := fmt.Sprint([]string{fmt.Sprint(account.SubscriberChanged, 2), fmt.Sprint(account.SubscriberRotated, 0), fmt.Sprint(account.SubscriberCreated, 4)})
+	if got := fmt.Sprint(deeds); got != want {
+		t.Errorf("the audit log has %s, want %s", got, want)
 	}
 }
 
@@ -166,7 +226,7 @@ func TestNobodyListensAtNoCost(t *testing.T) {
 	_, err = w.AddSubscriber(t.Context(), other.ID, account.Subscriber{ID: string(newID()), Kind: account.WebhookSubscriber, Name: "elsewhere", Events: []string{"*"}}, []byte("sealed"))
 	w.must(err)
 	off := w.subscriber("off", "*")
-	_, err = w.ChangeSubscriber(t.Context(), w.org.ID, off.ID, func(s *account.Subscriber) error { s.Enabled = false; return nil })
+	_, err = w.ChangeSubscriber(t.Context(), w.org.ID, off.ID, account.SubscriberChanged, switchedOff)
 	w.must(err)
 	_, err = w.SQL().Exec(`DROP TABLE event_deliveries`)
 	w.must(err)

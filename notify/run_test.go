@@ -67,7 +67,7 @@ func TestSubscribersHearWhatTheyAskedFor(t *testing.T) {
 	}, w.url)
 	w.must(err)
 	off := w.subscribe("*")
-	_, err = w.service.Change(w.ctx, w.org.ID, off.ID, func(s *account.Subscriber) { s.Enabled = false })
+	_, err = w.service.Change(w.ctx, w.org.ID, off.ID, nil, func(s *account.Subscriber) { s.Enabled = false })
 	w.must(err)
 	w.happen(w.repo.ID, submit(1), admit(1))
 	w.happen(w.other.ID, submit(2), admit(2))
@@ -186,7 +186,7 @@ func TestGoneMeansGone(t *testing.T) {
 	w.mu.Lock()
 	gone = false
 	w.mu.Unlock()
-	_, err = w.service.Change(w.ctx, w.org.ID, sub.ID, func(s *account.Subscriber) { s.Enabled = true })
+	_, err = w.service.Change(w.ctx, w.org.ID, sub.ID, nil, func(s *account.Subscriber) { s.Enabled = true })
 	w.must(err)
 	w.await("what waited arrives", func() bool { return slices.Equal(w.got(), []string{"queued 1"}) })
 }

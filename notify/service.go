@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,10 +34,10 @@ type Store interface {
 	// AddSubscriber keeps a new one with its endpoint, encrypted.
 	// account.Invalid: there are too many.
 	AddSubscriber(ctx context.Context, org int64, s account.Subscriber, sealed []byte) (account.Subscriber, error)
-	// ChangeSubscriber does what change does, under a lock.
-	ChangeSubscriber(ctx context.Context, org int64, id string, change func(*account.Subscriber) error) (account.Subscriber, error)
-	// Reseal replaces the endpoint, under a lock.
-	Reseal(ctx context.Context, org int64, id string, deed account.Deed, renew func(s account.Subscriber, sealed []byte) (address string, fresh []byte, err error)) (account.Subscriber, error)
+	// ChangeSubscriber does what change does, under a lock; if nothing is
+	// different, nothing is written down. change is given the encrypted endpoint,
+	// and returns what takes its place; nil = it stays. It may be called again.
+	ChangeSubscriber(ctx context.Context, org int64, id string, deed account.Deed, change func(s *account.Subscriber, sealed []byte) (fresh []byte, err error)) (account.Subscriber, error)
 	DeleteSubscriber(ctx context.Context, org int64, id string) error
 	// Deliveries lists the newest first, those with a smaller number than below
 	// unless that is 0.
@@ -235,30 +236,38 @@ func (s *Service) Find(ctx context.Context, org int64, id string) (account.Subsc
 }
 
 // Change changes a subscriber: what change does with its name, events,
-// repositories and whether it is enabled. One that is enabled again is told what
-// still waits for it.
-func (s *Service) Change(ctx context.Context, org int64, id string, change func(*account.Subscriber)) (account.Subscriber, error) {
-	return s.store.ChangeSubscriber(ctx, org, id, func(sub *account.Subscriber) error {
+// repositories and whether it is enabled, and its address; nil = that stays. Its
+// secret stays, too. One that is enabled again, or has another address, is told
+// at once what still waits for it.
+func (s *Service) Change(ctx context.Context, org int64, id string, address *string, change func(*account.Subscriber)) (account.Subscriber, error) {
+	var u *url.URL
+	if address != nil {
+		var err error
+		if u, err = s.checkURL(*address); err != nil {
+			return account.Subscriber{}, err
+		}
+	}
+	return s.store.ChangeSubscriber(ctx, org, id, account.SubscriberChanged, func(sub *account.Subscriber, sealed []byte) ([]byte, error) {
 		change(sub)
-		return checked(sub)
+		if err := checked(sub); err != nil || u == nil {
+			return nil, err
+		}
+		return s.resealed(ctx, id, sealed, func(end *account.Endpoint) bool {
+			same := end.URL == u.String()
+			end.URL, sub.Address = u.String(), shownURL(u)
+			return !same
+		})
 	})
 }
 
-// Move gives a subscriber another address. Its secret stays.
-func (s *Service) Move(ctx context.Context, org int64, id, address string) (account.Subscriber, error) {
-	u, err := s.checkURL(address)
-	if err != nil {
-		return account.Subscriber{}, err
+// resealed is an endpoint as change leaves it, or nil when that says that it is
+// the same.
+func (s *Service) resealed(ctx context.Context, id string, sealed []byte, change func(*account.Endpoint) bool) ([]byte, error) {
+	end, err := s.open(ctx, id, sealed)
+	if err != nil || !change(&end) {
+		return nil, err
 	}
-	return s.store.Reseal(ctx, org, id, account.SubscriberChanged, func(_ account.Subscriber, sealed []byte) (string, []byte, error) {
-		end, err := s.open(ctx, id, sealed)
-		if err != nil {
-			return "", nil, err
-		}
-		end.URL = u.String()
-		fresh, err := s.seal(ctx, id, end)
-		return shownURL(u), fresh, err
-	})
+	return s.seal(ctx, id, end)
 }
 
 // Rotate gives a subscriber a new secret, which is shown this once. The one
@@ -268,21 +277,18 @@ func (s *Service) Rotate(ctx context.Context, org int64, id string) (secret stri
 	if secret, err = s.newSecret(); err != nil {
 		return "", err
 	}
-	_, err = s.store.Reseal(ctx, org, id, account.SubscriberRotated, func(sub account.Subscriber, sealed []byte) (string, []byte, error) {
+	_, err = s.store.ChangeSubscriber(ctx, org, id, account.SubscriberRotated, func(sub *account.Subscriber, sealed []byte) ([]byte, error) {
 		if sub.Kind != account.WebhookSubscriber {
-			return "", nil, account.Invalid("Slack's messages are not signed: the address is the secret. Make a new one in Slack, and change the address.")
+			return nil, account.Invalid("Slack's messages are not signed: the address is the secret. Make a new one in Slack, and change the address.")
 		}
-		end, err := s.open(ctx, id, sealed)
-		if err != nil {
-			return "", nil, err
-		}
-		fresh := []account.SigningSecret{{Text: secret}}
-		if len(end.Secrets) > 0 {
-			fresh = append(fresh, account.SigningSecret{Text: end.Secrets[0].Text, Until: s.clock.Now().Add(oldSecretLives)})
-		}
-		end.Secrets = fresh
-		out, err := s.seal(ctx, id, end)
-		return sub.Address, out, err
+		return s.resealed(ctx, id, sealed, func(end *account.Endpoint) bool {
+			fresh := []account.SigningSecret{{Text: secret}}
+			if len(end.Secrets) > 0 {
+				fresh = append(fresh, account.SigningSecret{Text: end.Secrets[0].Text, Until: s.clock.Now().Add(oldSecretLives)})
+			}
+			end.Secrets = fresh
+			return true
+		})
 	})
 	return secret, err
 }

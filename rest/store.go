@@ -79,9 +79,9 @@ type Subscribers interface {
 	Create(ctx context.Context, org int64, want account.Subscriber, address string) (s account.Subscriber, secret string, err error)
 	List(ctx context.Context, org int64) ([]account.Subscriber, error)
 	Find(ctx context.Context, org int64, id string) (account.Subscriber, error)
-	// Change does with one what change does, and Move gives it another address.
-	Change(ctx context.Context, org int64, id string, change func(*account.Subscriber)) (account.Subscriber, error)
-	Move(ctx context.Context, org int64, id, address string) (account.Subscriber, error)
+	// Change does with one what change does, and gives it another address; nil =
+	// it stays where it is.
+	Change(ctx context.Context, org int64, id string, address *string, change func(*account.Subscriber)) (account.Subscriber, error)
 	// Rotate makes a new secret; the old one counts for another day.
 	Rotate(ctx context.Context, org int64, id string) (secret string, err error)
 	Delete(ctx context.Context, org int64, id string) error

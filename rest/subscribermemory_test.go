@@ -71,7 +71,7 @@ func (m *subscriberMemory) AddSubscriber(_ context.Context, org int64, s account
 	return s, nil
 }
 
-func (m *subscriberMemory) ChangeSubscriber(_ context.Context, org int64, id string, change func(*account.Subscriber) error) (account.Subscriber, error) {
+func (m *subscriberMemory) ChangeSubscriber(_ context.Context, org int64, id string, _ account.Deed, change func(*account.Subscriber, []byte) ([]byte, error)) (account.Subscriber, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, err := m.find(org, id)
@@ -79,24 +79,14 @@ func (m *subscriberMemory) ChangeSubscriber(_ context.Context, org int64, id str
 		return account.Subscriber{}, err
 	}
 	after := k.Subscriber
-	if err := change(&after); err != nil {
+	fresh, err := change(&after, k.sealed)
+	if err != nil {
 		return after, err
 	}
-	k.Subscriber = after
+	if k.Subscriber = after; fresh != nil {
+		k.sealed = fresh
+	}
 	return after, nil
-}
-
-func (m *subscriberMemory) Reseal(_ context.Context, org int64, id string, _ account.Deed, renew func(account.Subscriber, []byte) (string, []byte, error)) (account.Subscriber, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k, err := m.find(org, id)
-	if err != nil {
-		return account.Subscriber{}, err
-	}
-	if k.Address, k.sealed, err = renew(k.Subscriber, k.sealed); err != nil {
-		return account.Subscriber{}, err
-	}
-	return k.Subscriber, nil
 }
 
 func (m *subscriberMemory) DeleteSubscriber(_ context.Context, org int64, id string) error {

@@ -184,12 +184,7 @@ func (a *API) updateSubscriber(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.url != nil {
-		if _, err := a.told.Move(ctx, c.org.ID, id, *w.url); err != nil {
-			return nil, toldFailure("move a subscriber", err, id)
-		}
-	}
-	s, err := a.told.Change(ctx, c.org.ID, id, func(s *account.Subscriber) {
+	s, err := a.told.Change(ctx, c.org.ID, id, w.url, func(s *account.Subscriber) {
 		assign(&s.Name, w.name)
 		assign(&s.Events, w.events)
 		assign(&s.Enabled, w.enabled)

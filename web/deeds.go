@@ -100,14 +100,15 @@ var said = map[string]string{
 	"same":      "Nothing was different, so nothing was changed.",
 	"revoked":   "The token is worthless now.",
 
-	"tested":      "A test is on its way. What came of it stands below in a moment.",
-	"told-on":     "It is told again what happens.",
-	"told-off":    "It is told nothing any more.",
-	"redelivered": "It is delivered once more.",
-	"untold":      "It has been deleted.",
-	"created":     "The queue is made. Its set-up on the host is looked at now; what is found stands here in a moment.",
-	"switched":    "Automatic quarantine has been switched.",
-	"decided":     "Your decision counts from now on.",
+	"tested":       "A test is on its way. What came of it stands below in a moment.",
+	"told-on":      "It is told again what happens.",
+	"told-off":     "It is told nothing any more.",
+	"told-changed": "It has been changed.",
+	"redelivered":  "It is delivered once more.",
+	"untold":       "It has been deleted.",
+	"created":      "The queue is made. Its set-up on the host is looked at now; what is found stands here in a moment.",
+	"switched":     "Automatic quarantine has been switched.",
+	"decided":      "Your decision counts from now on.",
 }
 
 // told is what a page says about the deed that led to it.

@@ -76,13 +76,24 @@ func (w *toldWorld) Find(_ context.Context, _ int64, id string) (account.Subscri
 	return account.Subscriber{}, queue.ErrNotFound
 }
 
-func (w *toldWorld) Change(ctx context.Context, _ int64, id string, change func(*account.Subscriber)) (account.Subscriber, error) {
+func (w *toldWorld) Change(ctx context.Context, _ int64, id string, address *string, change func(*account.Subscriber)) (account.Subscriber, error) {
 	s, err := w.Find(ctx, 0, id)
-	if err == nil {
-		change(&s)
-		w.did(ctx, map[bool]string{true: "on", false: "off"}[s.Enabled]+" "+id)
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	change(&s)
+	if len(s.Events) == 0 {
+		return s, account.Invalid("Choose at least one event.")
+	}
+	deed := map[bool]string{true: "on ", false: "off "}[s.Enabled] + id + " " + s.Name + " " + strings.Join(s.Events, " ")
+	for _, r := range s.Repositories {
+		deed += " " + r.Name
+	}
+	if address != nil {
+		deed += " at " + *address
+	}
+	w.did(ctx, deed)
+	return s, nil
 }
 
 func (w *toldWorld) Rotate(ctx context.Context, _ int64, id string) (string, error) {
@@ -159,6 +170,10 @@ func TestAdministratorsSayWhoIsTold(t *testing.T) {
 	if code, body := send(page, form); code != http.StatusOK || strings.Count(body, "whsec_fresh") != 1 {
 		t.Errorf("made: %d", code)
 	}
+	form.Set("url", " https://x.example/"+strings.Repeat("x", 1000))
+	if code, _ := send(page, form); code != http.StatusOK {
+		t.Errorf("a long address: %d", code)
+	}
 	for name, spoil := range map[string][2]string{"no https": {"url", "http://x.example/"}, "no name": {"name", ""}, "a repository of others": {"repos", "2"}} {
 		wrong := url.Values{}
 		for k, value := range form {
@@ -167,6 +182,26 @@ func TestAdministratorsSayWhoIsTold(t *testing.T) {
 		wrong[spoil[0]] = []string{spoil[1]}
 		if code, _ := send(page, wrong); code != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, code)
+		}
+	}
+	for field, want := range map[string]int{`value="pull_request.merged" checked`: 1, `value="1" checked`: 1, " checked": 2, `name="name" required maxlength="100" value="deploys"`: 1, `value="queue.*"`: 1, `value="*"`: 1} {
+		if n := strings.Count(one, field); n != want {
+			t.Errorf("the form of changes has %d times %s, want %d", n, field, want)
+		}
+	}
+	for _, changed := range []struct {
+		form url.Values
+		want int
+	}{
+		{url.Values{"name": {"ops"}, "events": {"*"}, "repos": {"1"}, "url": {" "}}, http.StatusSeeOther},
+		{url.Values{"name": {"ops"}, "events": {"queue.*"}, "url": {"https://y.example/"}}, http.StatusSeeOther},
+		{url.Values{"name": {"ops"}}, http.StatusBadRequest},
+		{url.Values{"name": {""}, "events": {"*"}}, http.StatusBadRequest},
+		{url.Values{"name": {"ops"}, "events": {"*"}, "repos": {"2"}}, http.StatusBadRequest},
+	} {
+		changed.form.Set("deed", "change")
+		if code, _ := send(page+"/one", changed.form); code != changed.want {
+			t.Errorf("changed to %v: %d, want %d", changed.form, code, changed.want)
 		}
 	}
 	for _, deed := range []string{"test", "off", "on", "delete"} {
@@ -185,7 +220,8 @@ func TestAdministratorsSayWhoIsTold(t *testing.T) {
 	if code, _ := send(page+"/one", url.Values{"deed": {"explode"}}); code != http.StatusNotFound {
 		t.Errorf("a deed that there is not: %d", code)
 	}
-	if got, want := strings.Join(w.told.deeds, ", "), "create ops pull_request.merged queue.state_changed app, test one, off one, on one, delete one, rotate one, redeliver one"; got != want || w.told.by.Login != ada {
+	if got, want := strings.Join(w.told.deeds, ", "), "create ops pull_request.merged queue.state_changed app, create ops pull_request.merged queue.state_changed app, on one ops * app, on one ops queue.* at https://y.example/, "+
+		"test one, off one deploys pull_request.merged app, on one deploys pull_request.merged app, delete one, rotate one, redeliver one"; got != want || w.told.by.Login != ada {
 		t.Errorf("done: %s by %s, want %s", got, w.told.by, want)
 	}
 	if code := v.get(page + "/three").Code; code != http.StatusNotFound {

@@ -26,14 +26,13 @@ const deliveriesShown = 50
 
 // subscribersView is the page of all subscribers.
 type subscribersView struct {
-	Org    string
-	Rows   []subscriberRow
-	Fresh  *freshToken // a subscriber that was just made, with its secret
-	Topics []topic
-	Repos  []choice
-	CSRF   string
-	Told   string
-	Now    moment
+	Org   string
+	Rows  []subscriberRow
+	Fresh *freshToken // a subscriber that was just made, with its secret
+	Wants wants
+	CSRF  string
+	Told  string
+	Now   moment
 }
 
 // subscriberRow is a subscriber in a list.
@@ -47,10 +46,22 @@ type subscriberRow struct {
 	Enabled, Signed     bool
 }
 
+// wants are the fields of a form that say what a subscriber is told.
+type wants struct {
+	Topics []topic
+	Repos  []wish
+}
+
 // topic is a heading with the events under it.
 type topic struct {
 	Name   string
-	Events []account.EventKind
+	Events []wish
+}
+
+// wish is something to choose, or not.
+type wish struct {
+	Value, About string
+	On           bool
 }
 
 func (subscribersView) template() string { return "subscribers" }
@@ -62,6 +73,7 @@ func (v subscribersView) Heading() string { return "Webhooks and Slack of " + v.
 type subscriberView struct {
 	Org        string
 	Subscriber subscriberRow
+	Wants      wants
 	Fresh      *freshToken
 	Rows       []deliveryRow
 	Older      string // address of the next page; "" = there is none
@@ -126,7 +138,7 @@ func subscribersFrame(v view, org string) frame {
 }
 
 func (h *Handler) subscribersOf(r *http.Request, org account.Organization, repos []queue.Repo) (subscribersView, error) {
-	v := subscribersView{Org: org.Slug, CSRF: visitorOf(r.Context()).csrf, Told: told(r), Now: at(h.clock(), h.clock())}
+	v := subscribersView{Org: org.Slug, Wants: h.wantsOf(account.Subscriber{}, repos), CSRF: visitorOf(r.Context()).csrf, Told: told(r), Now: at(h.clock(), h.clock())}
 	list, err := h.told.List(r.Context(), org.ID)
 	if err != nil {
 		return v, fmt.Errorf("list subscribers: %w", err)
@@ -134,17 +146,28 @@ func (h *Handler) subscribersOf(r *http.Request, org account.Organization, repos
 	for _, s := range list {
 		v.Rows = append(v.Rows, viewSubscriber(org, s, h.clock()))
 	}
+	return v, nil
+}
+
+// wantsOf are the fields that say what a subscriber is told, as they are now. Who
+// ticks everything, or everything of a topic, is also told what a later version
+// adds.
+func (h *Handler) wantsOf(s account.Subscriber, repos []queue.Repo) wants {
+	event := func(name, about string) wish { return wish{name, about, slices.Contains(s.Events, name)} }
+	w := wants{Topics: []topic{{"Everything", []wish{event("*", "All events of all topics, also those that are added later.")}}}}
 	for _, k := range h.told.EventKinds() {
-		if n := len(v.Topics); n == 0 || v.Topics[n-1].Name != k.Topic {
-			v.Topics = append(v.Topics, topic{Name: k.Topic})
+		if w.Topics[len(w.Topics)-1].Name != k.Topic {
+			family, _, _ := strings.Cut(k.Type, ".")
+			w.Topics = append(w.Topics, topic{k.Topic, []wish{event(family+".*", "All of these, also those that are added later.")}})
 		}
-		last := &v.Topics[len(v.Topics)-1]
-		last.Events = append(last.Events, k)
+		last := &w.Topics[len(w.Topics)-1]
+		last.Events = append(last.Events, event(k.Type, k.About))
 	}
 	for _, repo := range repos {
-		v.Repos = append(v.Repos, choice{strconv.FormatInt(int64(repo.ID), 10), repo.Owner + "/" + repo.Name})
+		on := slices.ContainsFunc(s.Repositories, func(w account.Watched) bool { return w.ID == int64(repo.ID) })
+		w.Repos = append(w.Repos, wish{strconv.FormatInt(int64(repo.ID), 10), repo.Owner + "/" + repo.Name, on})
 	}
-	return v, nil
+	return w
 }
 
 func viewSubscriber(org account.Organization, s account.Subscriber, now time.Time) subscriberRow {
@@ -186,24 +209,33 @@ func (h *Handler) newSubscriber(r *http.Request) (subscribersView, error) {
 		return subscribersView{}, err
 	}
 	back := subscribersURL(org.Slug)
-	want := account.Subscriber{Name: r.PostForm.Get("name"), Kind: account.SubscriberKind(r.PostForm.Get("kind")), Events: r.PostForm["events"]}
-	if !storable(want.Name) || !storable(r.PostForm.Get("url")) {
-		return subscribersView{}, refusal{http.StatusBadRequest, "Give it a name, and the address that it is reached at.", back}
+	want, err := wanted(r, repos, back)
+	if err != nil {
+		return subscribersView{}, err
 	}
-	for _, text := range r.PostForm["repos"] {
-		i := slices.IndexFunc(repos, func(repo queue.Repo) bool { return strconv.FormatInt(int64(repo.ID), 10) == text })
-		if i < 0 {
-			return subscribersView{}, refusal{http.StatusBadRequest, "There is no such repository in the organisation.", back}
-		}
-		want.Repositories = append(want.Repositories, account.Watched{ID: int64(repos[i].ID), Host: repos[i].Host, Owner: repos[i].Owner, Name: repos[i].Name})
-	}
-	s, secret, err := h.told.Create(authored(r.Context()), org.ID, want, r.PostForm.Get("url"))
+	s, secret, err := h.told.Create(authored(r.Context()), org.ID, want, strings.TrimSpace(r.PostForm.Get("url")))
 	if err != nil {
 		return subscribersView{}, notTold(err, back)
 	}
 	v, err := h.subscribersOf(r, org, repos)
 	v.Fresh = &freshToken{s.Name, secret}
 	return v, err
+}
+
+// wanted reads a form that says what a subscriber is to be.
+func wanted(r *http.Request, repos []queue.Repo, back string) (account.Subscriber, error) {
+	want := account.Subscriber{Name: r.PostForm.Get("name"), Kind: account.SubscriberKind(r.PostForm.Get("kind")), Events: r.PostForm["events"]}
+	if !storable(want.Name) {
+		return want, refusal{http.StatusBadRequest, "Give it a name.", back}
+	}
+	for _, text := range r.PostForm["repos"] {
+		i := slices.IndexFunc(repos, func(repo queue.Repo) bool { return strconv.FormatInt(int64(repo.ID), 10) == text })
+		if i < 0 {
+			return want, refusal{http.StatusBadRequest, "There is no such repository in the organisation.", back}
+		}
+		want.Repositories = append(want.Repositories, account.Watched{ID: int64(repos[i].ID), Host: repos[i].Host, Owner: repos[i].Owner, Name: repos[i].Name})
+	}
+	return want, nil
 }
 
 // notTold is what a visitor reads of an error about subscribers.
@@ -216,15 +248,15 @@ func notTold(err error, back string) error {
 }
 
 func (h *Handler) subscriber(r *http.Request) (frame, error) {
-	org, _, err := h.toldOrg(r, false)
+	org, repos, err := h.toldOrg(r, false)
 	if err != nil {
 		return frame{}, err
 	}
-	v, err := h.subscriberOf(r, org)
+	v, err := h.subscriberOf(r, org, repos)
 	return subscribersFrame(v, org.Slug), err
 }
 
-func (h *Handler) subscriberOf(r *http.Request, org account.Organization) (subscriberView, error) {
+func (h *Handler) subscriberOf(r *http.Request, org account.Organization, repos []queue.Repo) (subscriberView, error) {
 	now := h.clock()
 	v := subscriberView{Org: org.Slug, CSRF: visitorOf(r.Context()).csrf, Told: told(r), Now: at(now, now)}
 	id := httprouter.ParamsFromContext(r.Context()).ByName("id")
@@ -232,7 +264,7 @@ func (h *Handler) subscriberOf(r *http.Request, org account.Organization) (subsc
 	if err != nil {
 		return v, err
 	}
-	v.Subscriber = viewSubscriber(org, s, now)
+	v.Subscriber, v.Wants = viewSubscriber(org, s, now), h.wantsOf(s, repos)
 	below, _ := strconv.ParseInt(r.URL.Query().Get("below"), 10, 64) // 0 = from the newest
 	list, err := h.told.Deliveries(r.Context(), org.ID, id, max(below, 0), deliveriesShown+1)
 	if err != nil {
@@ -273,19 +305,19 @@ func viewDelivery(d account.Delivery, body []byte, now time.Time) deliveryRow {
 // subscriberDeed does what a form of a subscriber's page asks for. A new secret
 // is shown on this answer alone.
 func (h *Handler) subscriberDeed(w http.ResponseWriter, r *http.Request) {
-	org, _, err := h.toldOrg(r, true)
+	org, repos, err := h.toldOrg(r, true)
 	if err != nil {
 		h.refuse(w, r, err)
 		return
 	}
-	to, secret, err := h.tend(r, org)
+	to, secret, err := h.tend(r, org, repos)
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
 	case secret == "":
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	default:
-		v, err := h.subscriberOf(r, org)
+		v, err := h.subscriberOf(r, org, repos)
 		if err != nil {
 			h.refuse(w, r, err)
 			return
@@ -297,7 +329,7 @@ func (h *Handler) subscriberDeed(w http.ResponseWriter, r *http.Request) {
 
 // tend does a deed to a subscriber, and says where to go, or the secret that was
 // made.
-func (h *Handler) tend(r *http.Request, org account.Organization) (to, secret string, err error) {
+func (h *Handler) tend(r *http.Request, org account.Organization, repos []queue.Repo) (to, secret string, err error) {
 	ctx, id := authored(r.Context()), httprouter.ParamsFromContext(r.Context()).ByName("id")
 	page := subscribersURL(org.Slug) + "/" + url.PathEscape(id)
 	switch deed := r.PostForm.Get("deed"); deed {
@@ -307,8 +339,11 @@ func (h *Handler) tend(r *http.Request, org account.Organization) (to, secret st
 	case "rotate":
 		secret, err = h.told.Rotate(ctx, org.ID, id)
 	case "on", "off":
-		_, err = h.told.Change(ctx, org.ID, id, func(s *account.Subscriber) { s.Enabled = deed == "on" })
+		_, err = h.told.Change(ctx, org.ID, id, nil, func(s *account.Subscriber) { s.Enabled = deed == "on" })
 		to = page + "?done=told-" + deed
+	case "change":
+		err = h.changeSubscriber(r.WithContext(ctx), org, repos, id, page)
+		to = page + "?done=told-changed"
 	case "redeliver":
 		var number int64
 		if number, err = strconv.ParseInt(r.PostForm.Get("delivery"), 10, 64); err != nil {
@@ -324,4 +359,21 @@ func (h *Handler) tend(r *http.Request, org account.Organization) (to, secret st
 		err = queue.ErrNotFound
 	}
 	return to, secret, notTold(err, page)
+}
+
+// changeSubscriber does what the form of changes says. An address that is left
+// empty stays: the page does not show it, because it may be a secret.
+func (h *Handler) changeSubscriber(r *http.Request, org account.Organization, repos []queue.Repo, id, page string) error {
+	want, err := wanted(r, repos, page)
+	if err != nil {
+		return err
+	}
+	var address *string
+	if text := strings.TrimSpace(r.PostForm.Get("url")); text != "" {
+		address = &text
+	}
+	_, err = h.told.Change(r.Context(), org.ID, id, address, func(s *account.Subscriber) {
+		s.Name, s.Events, s.Repositories = want.Name, want.Events, want.Repositories
+	})
+	return err
 }
