@@ -6,6 +6,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"signalbox/account"
 	"signalbox/queue"
 )
 
@@ -15,11 +16,31 @@ type Backlog struct {
 	Entries map[queue.EntryState]int64
 	// Jobs counts the jobs that have not ended.
 	Jobs []JobCount
-	// Facts are not folded into a decision yet, or not routed to a queue;
-	// Oldest is how long the one that waits longest has waited. Reports on
-	// commits that nobody knows are not counted.
-	Facts  int64
+	// Facts are not folded into a decision yet, or not routed to a queue.
+	// Reports on commits that nobody knows are not counted.
+	Facts Waiting
+	// Untold is what subscribers that are switched on have not been told yet.
+	Untold map[account.SubscriberKind]Waiting
+}
+
+// Waiting is how much waits, and how long what waits longest has waited.
+type Waiting struct {
+	N      int64
 	Oldest time.Duration
+}
+
+// waitingRow is a Waiting as it is counted.
+type waitingRow struct {
+	Kind   account.SubscriberKind `json:"kind"`
+	N      int64                  `json:"n"`
+	Oldest stamp                  `json:"oldest"`
+}
+
+func (r waitingRow) at(now time.Time) Waiting {
+	if r.Oldest.time().IsZero() {
+		return Waiting{N: r.N}
+	}
+	return Waiting{r.N, max(0, now.Sub(r.Oldest.time()))}
 }
 
 // JobCount counts jobs of a kind in one of River's states.
@@ -52,10 +73,7 @@ func (db *DB) Backlog(ctx context.Context) (Backlog, error) {
 			GROUP BY kind, state ORDER BY kind, state`); err != nil {
 			return err
 		}
-		var facts struct {
-			N      int64 `json:"n"`
-			Oldest stamp `json:"oldest"`
-		}
+		var facts waitingRow
 		if err := tx.GetContext(ctx, &facts, `
 			SELECT count(*) AS n, min(i.received_at) AS oldest FROM (
 				SELECT received_at FROM inbox WHERE routed_at IS NULL AND NOT waits
@@ -63,9 +81,17 @@ func (db *DB) Backlog(ctx context.Context) (Backlog, error) {
 				SELECT i.received_at FROM inbox_routes u JOIN inbox i ON i.id = u.inbox_id) i`); err != nil {
 			return err
 		}
-		b.Facts, b.Oldest = facts.N, 0
-		if oldest := time.Time(facts.Oldest); !oldest.IsZero() {
-			b.Oldest = max(0, db.clock().Sub(oldest))
+		var untold []waitingRow
+		if err := tx.SelectContext(ctx, &untold, `
+			SELECT s.kind, count(*) AS n, min(d.since) AS oldest
+			FROM event_deliveries d JOIN subscribers s ON s.id = d.subscriber_id
+			WHERE d.state = 'waiting' AND s.enabled GROUP BY s.kind`); err != nil {
+			return err
+		}
+		now := db.clock()
+		b.Facts, b.Untold = facts.at(now), map[account.SubscriberKind]Waiting{}
+		for _, r := range untold {
+			b.Untold[r.Kind] = r.at(now)
 		}
 		return nil
 	})

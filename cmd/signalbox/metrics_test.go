@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"signalbox/account"
 	"signalbox/db/dbtest"
 	"signalbox/gitprovider/github"
+	"signalbox/notify"
 	"signalbox/queue"
 	"signalbox/queue/engine"
 	"signalbox/rest"
@@ -40,6 +42,7 @@ func measured(t *testing.T) (*metrics, *database) {
 	if _, err := d.SQL().Exec(`INSERT INTO river_job (kind, args, max_attempts) VALUES ('land', '{}', 4)`); err != nil {
 		t.Fatal(err)
 	}
+	keepWaiting(t, d)
 	m := newMetrics(d)
 	moved := 0
 	hooks := m.engineHooks(func(queue.Move) { moved++ })
@@ -58,6 +61,32 @@ func measured(t *testing.T) (*metrics, *database) {
 		t.Errorf("%d moves were passed on, want 3", moved)
 	}
 	return m, d
+}
+
+// keepWaiting has something wait for a subscriber since an hour, and for one that is
+// switched off.
+func keepWaiting(t *testing.T, d *database) {
+	t.Helper()
+	ctx := t.Context()
+	org, err := d.CreateOrganization(ctx, "told")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range account.SubscriberKinds {
+		s, err := d.AddSubscriber(ctx, org.ID, account.Subscriber{ID: uuid.NewString(), Kind: kind, Name: "x", Address: "x", Events: []string{"*"}}, []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = d.AddTestDelivery(ctx, org.ID, s.ID, notify.Ping, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.SQL().Exec(`UPDATE subscribers SET enabled = false WHERE kind = 'slack'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.SQL().Exec(`UPDATE event_deliveries SET since = now() - interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestTheProcessMetricsPassTheLinterAndCount(t *testing.T) {
@@ -81,11 +110,15 @@ func TestTheProcessMetricsPassTheLinterAndCount(t *testing.T) {
 		`signalbox_github_rate_limit_remaining{installation="5",resource="core"} 4999`,
 		`signalbox_api_request_seconds_count{route="/v1/getQueue",status="200"} 1`,
 		`signalbox_queue_depth{state="pending"} 0`, "signalbox_database_up 1", `signalbox_jobs{kind="land",state="available"} 1`, `go_sql_open_connections{db_name="signalbox"}`,
+		`signalbox_deliveries_waiting{kind="webhook"} 1`, `signalbox_deliveries_waiting{kind="slack"} 0`, `signalbox_deliveries_oldest_seconds{kind="slack"} 0`,
 		`signalbox_webhooks_total{event="push",outcome="stored"} 1`, "signalbox_decision_seconds_count 1",
 	} {
 		if !strings.Contains(page.Body.String(), want+"\n") && !strings.Contains(page.Body.String(), want+" ") {
 			t.Errorf("the page lacks %q", want)
 		}
+	}
+	if !regexp.MustCompile(`signalbox_deliveries_oldest_seconds\{kind="webhook"\} 3[6-9]\d\d`).MatchString(page.Body.String()) {
+		t.Error("the page does not say that something has waited for an hour")
 	}
 }
 
