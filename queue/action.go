@@ -167,6 +167,6 @@ const (
 	branchSettled   = time.Minute // a host may show a new branch late
 )
 
-// goneForGood is how long a landing waits for somebody to restore a target that
-// does not exist any more.
-const goneForGood = 30 * time.Minute
+// blindForGood is how long a landing waits for somebody to restore a target that
+// does not exist any more, or to let the App look at it again.
+const blindForGood = 30 * time.Minute

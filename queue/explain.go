@@ -235,8 +235,8 @@ func (d *decision) missing(e *Entry) string {
 func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 	q := &d.s.Queue
 	if d.isLanding(e) {
-		if gone := q.Landing.Gone; !gone.IsZero() {
-			return fmt.Sprintf("It is landing, but %s does not exist on the host: whether it has landed is known when somebody restores that branch.", q.Branch), gone.Add(goneForGood)
+		if blind := q.Landing.Blind; !blind.IsZero() {
+			return fmt.Sprintf("It is landing, but %s cannot be read on the host: the branch does not exist, or the App may not work on the repository. Whether it has landed is known when that is mended.", q.Branch), blind.Add(blindForGood)
 		}
 		return "It is landing.", time.Time{}
 	}

@@ -172,10 +172,10 @@ func (d *decision) landed() bool {
 		return false
 	}
 	l, f := q.Landing, *q.Landing.Ended
-	gone := d.goneSince(l, f)
-	if f.Trouble == TroubleTransient || f.Missing && d.now.Before(gone.Add(goneForGood)) {
+	blind := d.blindSince(l, f)
+	if f.Trouble == TroubleTransient || l.unseen(f) && d.now.Before(blind.Add(blindForGood)) {
 		again := d.landingNow() // whatever is known to have landed, more may have
-		again.Ended, again.Gone = nil, gone
+		again.Ended, again.Blind = nil, blind
 		again.Retry = d.now.Add(backoff(l.Attempt, 2*time.Second, 5*time.Minute))
 		return true
 	}
@@ -190,18 +190,25 @@ func (d *decision) landed() bool {
 	return true
 }
 
-// goneSince is since when the target does not exist, by what came of an attempt;
-// zero if it does. While it is gone nobody can look whether this attempt, or one
-// before it that nobody heard of, has landed something: that is unknown until
-// somebody restores the branch, or until it is gone for good.
-func (d *decision) goneSince(l *Landing, f LandingEnded) time.Time {
+// unseen reports whether an attempt ended without a look at the target although
+// something may have landed, by this attempt or by one before it of which nobody
+// heard: the target does not exist, or the host does not let us look. Of a first
+// attempt that the host did not let begin it is known that nothing has landed.
+func (l *Landing) unseen(f LandingEnded) bool {
+	return f.Missing || f.Commit == "" && f.Trouble != "" && l.Attempt > 1
+}
+
+// blindSince is since when nobody can look at the target, by what came of an
+// attempt; zero if somebody could. What has landed is unknown until then, or until
+// it has been so for too long.
+func (d *decision) blindSince(l *Landing, f LandingEnded) time.Time {
 	switch {
 	case f.Commit != "":
 		return time.Time{}
-	case f.Missing && l.Gone.IsZero():
+	case l.unseen(f) && f.Trouble != TroubleTransient && l.Blind.IsZero():
 		return d.now
 	default: // as it was
-		return l.Gone
+		return l.Blind
 	}
 }
 

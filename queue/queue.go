@@ -90,9 +90,10 @@ type Landing struct {
 	Asked   time.Time `json:"asked"` // of this attempt
 	// Retry is when an attempt that ended without an answer may be repeated; zero while one is under way.
 	Retry time.Time `json:"retry,omitzero"`
-	// Gone is since when the host has said that the target does not exist; zero while it does.
-	Gone time.Time `json:"gone,omitzero"`
-	Land Land      `json:"land"` // what was asked for, kept so that asking again asks the same
+	// Blind is since when nobody could look at the target to see what has landed: the
+	// host says that it does not exist, or does not let us; zero while somebody can.
+	Blind time.Time `json:"blind,omitzero"`
+	Land  Land      `json:"land"` // what was asked for, kept so that asking again asks the same
 	// Ended is how it went, until it is decided on.
 	Ended *LandingEnded `json:"ended,omitempty"`
 }

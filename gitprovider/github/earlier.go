@@ -32,20 +32,59 @@ func (l *landing) already(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var there []mirror.Commit // of the steps that landed
 	last := -1
-	for i, s := range l.work.Steps {
+	for i := range l.work.Steps {
 		at := slices.IndexFunc(gained, func(k mirror.Commit) bool { return commits[i] != "" && k.ID == commits[i] })
 		if at <= last {
 			break
 		}
 		last = at
-		l.landed(ctx, s, gained[at].ID, gained[at].Tree, l.stated(s))
+		there = append(there, gained[at])
+	}
+	if len(there) > 0 {
+		trees, err := l.wanted(ctx)
+		if err != nil {
+			return err
+		}
+		for i, k := range there {
+			l.landed(ctx, l.work.Steps[i], k.ID, k.Tree, trees[i])
+		}
 	}
 	if l.left() > 0 && last < len(gained)-1 {
 		l.stop(queue.TroubleStale, "", fmt.Sprintf("%s has moved to %.10s", l.work.Branch, l.target))
 	}
 	return nil
 }
+
+// wanted are the trees that the steps had to give on the target as it was
+// expected: those that were tested, or where others landed in between, those of
+// merges that we compute, and noTree where that cannot be done.
+func (l *landing) wanted(ctx context.Context) ([]string, error) {
+	trees := make([]string, len(l.work.Steps))
+	var merged []queue.Step
+	if l.work.Recompute {
+		var err error
+		merged, err = l.rewrite(ctx, l.work.Expect, l.work.Steps)
+		if kind := gitprovider.KindOf(err); err != nil && kind != gitprovider.Conflict && kind != gitprovider.Stale {
+			return nil, err
+		}
+	}
+	for i, s := range l.work.Steps {
+		switch {
+		case !l.work.Recompute:
+			trees[i] = s.Tree
+		case i < len(merged):
+			trees[i] = merged[i].Tree
+		default:
+			trees[i] = noTree
+		}
+	}
+	return trees, nil
+}
+
+// noTree is no tree: whatever landed is another one.
+const noTree = "none"
 
 func (l *landing) gained(ctx context.Context) (gained []mirror.Commit, ok bool, err error) {
 	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {

@@ -31,6 +31,7 @@ func (l *landing) exact(ctx context.Context) error {
 			return err
 		}
 	}
+	l.begun = true
 	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) error {
 		return l.c.mirrors.Advance(ctx, src, l.work.Branch, l.target, last)
 	})

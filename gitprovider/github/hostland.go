@@ -94,6 +94,7 @@ func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
 	if err := l.retarget(ctx, i); err != nil {
 		return err
 	}
+	l.begun = true
 	for try := 1; ; try++ {
 		sha, outcome := l.merge(ctx, s, title, body)
 		if outcome == nil {

@@ -32,6 +32,9 @@ func (c *Client) Land(ctx context.Context, repo queue.Repo, work queue.Land) (qu
 	}
 	l := &landing{c: c, k: k, repo: repo, work: work, end: queue.LandingEnded{Landing: work.Landing}}
 	if err := l.land(first(ctx)); err != nil {
+		if l.begun {
+			err = &gitprovider.Error{Kind: gitprovider.Transient, Message: "nobody knows yet whether it has landed", Err: err}
+		}
 		return queue.LandingEnded{}, nil, fmt.Errorf("land %d steps on %s of %s: %w", len(work.Steps), work.Branch, repo, err)
 	}
 	l.end.At = c.cfg.Now().UTC()
@@ -53,6 +56,9 @@ type landing struct {
 	target    string // commit
 	tree      string
 	end       queue.LandingEnded
+	// begun: the host may have landed something by now. Who may not look any more
+	// what it was has not been refused: he does not know.
+	begun bool
 }
 
 // land does the work. What stops it is in end.Trouble; an error says that
@@ -159,6 +165,9 @@ func (l *landing) stated(s queue.StepSpec) string {
 
 // differs says in words how a landed tree is not the tested one.
 func (l *landing) differs(ctx context.Context, s queue.StepSpec, tree, expected string) string {
+	if expected == noTree {
+		return fmt.Sprintf("pull request %d landed with tree %.10s, and what it was to give cannot be computed: it does not merge on %.10s, or one of them is gone", s.PR, tree, l.work.Expect)
+	}
 	text := fmt.Sprintf("pull request %d landed with tree %.10s; tested was %.10s", s.PR, tree, expected)
 	var paths []string
 	err := l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {

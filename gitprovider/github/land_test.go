@@ -89,15 +89,19 @@ func TestNothingLandsOnTopOfWhatWasNotTested(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault *githubsim.Fault
 		dies  bool
+		lane  bool // others landed since it was tested
 	}{
 		"the host answers":       {},
 		"the answer is an error": {fault: &githubsim.Fault{Method: "PUT", Path: merge, Action: "failAfter", Status: 502}},
 		"the answer is lost":     {fault: &githubsim.Fault{Method: "PUT", Path: merge, Action: "dropAfter"}},
 		"we die":                 {dies: true},
+		"a lane":                 {lane: true},
+		"we die in a lane":       {lane: true, dies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			work := w.tested(queue.Squash, queue.LandHost, w.open("a.txt", "a\n"), w.open("b.txt", "b\n"), w.open("c.txt", "c\n"))
+			work.Recompute = c.lane
 			if c.fault != nil {
 				w.must(w.Fail(*c.fault))
 			}
@@ -136,6 +140,40 @@ func TestNothingLandsOnTopOfWhatWasNotTested(t *testing.T) {
 				t.Errorf("main is %+v", log)
 			}
 		})
+	}
+}
+
+// The host merges, or takes the push, and from then on nobody may look what came of
+// it: the App was suspended at that moment, or the repository renamed. That is no
+// refusal: what has landed is found once somebody may look again.
+func TestWhoMayNotLookAfterwardsDoesNotKnow(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
+		for _, mode := range []queue.LandingMode{queue.LandExact, queue.LandHost} {
+			t.Run(fmt.Sprint(mode, " ", status), func(t *testing.T) {
+				w := newWorld(t)
+				work := w.tested(queue.Squash, mode, w.open("a.txt", "a\n"))
+				w.must(w.Fail(githubsim.Fault{Method: "POST", Path: "/acme/app.git/git-receive-pack", Action: "failAfter", Status: 502}))
+				w.must(w.Fail(githubsim.Fault{Method: "PUT", Path: "/repos/acme/app/pulls/*/merge", Action: "failAfter", Status: 502}))
+				w.cfg.HTTP = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+					done := len(w.log()) > 1
+					answer, err := http.DefaultTransport.RoundTrip(r)
+					if err == nil && done {
+						answer.StatusCode = status
+					}
+					return answer, err
+				})}
+				w.restart()
+				end, _, err := w.c.Land(w.ctx, w.repo, work)
+				if err == nil || gitprovider.KindOf(err) != gitprovider.Transient {
+					t.Errorf("it ended with %+v, and %q error %v", end, gitprovider.KindOf(err), err)
+				}
+				w.cfg.HTTP = nil
+				w.restart()
+				if end, _ := w.land(work); end.Trouble != "" || len(end.Landed) != 1 || len(w.log()) != 2 {
+					t.Errorf("%+v", end)
+				}
+			})
+		}
 	}
 }
 

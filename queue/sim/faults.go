@@ -74,7 +74,7 @@ func (w *World) notify(f queue.Fact) {
 
 // The fates of an action.
 const (
-	performed       = iota // the first eight of eighteen are
+	performed       = iota // the first eight of nineteen are
 	late            = iota + 7
 	lateAnswer      // done at once, told later: what is told may be old by then
 	failed          // nobody could do it
@@ -85,6 +85,7 @@ const (
 	redone          // done, but whoever did it was killed before it could say so: it is done again
 	torn            // the same, killed half way
 	toldTwice       // done and told, but killed before the job was called done: it is done again, and told again
+	barred          // the host lets nobody do it or look, now
 	actionFates
 )
 
@@ -92,7 +93,7 @@ const (
 // and tells what came of it.
 func (w *World) perform(a queue.Action) {
 	fate := w.Faults.draw(a.Kind(), actionFates)
-	if _, stop := a.(queue.StopRun); stop && fate > late && fate < redone {
+	if _, stop := a.(queue.StopRun); stop && (fate > late && fate < redone || fate == barred) {
 		fate = late // it is repeated until it is done, and has no answer
 	}
 	switch fate {
@@ -102,15 +103,17 @@ func (w *World) perform(a queue.Action) {
 		answer := w.do(a)
 		w.after(w.Faults.delay("told after"), func() { w.tellAll(answer) })
 	case failed:
-		w.tellAll(w.unknown(a))
+		w.tellAll(w.notDone(a, queue.TroubleTransient))
 	case failedAfter:
 		w.do(a)
-		w.tellAll(w.unknown(a))
+		w.tellAll(w.notDone(a, queue.TroubleTransient))
 	case lateFailedAfter:
 		w.after(w.Faults.delay("late by"), func() {
 			w.do(a)
-			w.tellAll(w.unknown(a))
+			w.tellAll(w.notDone(a, queue.TroubleTransient))
 		})
+	case barred:
+		w.tellAll(w.notDone(a, queue.TroubleDenied))
 	case toldTwice:
 		w.tellAll(w.do(a))
 		w.after(w.Faults.delay("again after"), func() { w.tellAll(w.do(a)) })
@@ -151,18 +154,21 @@ func (w *World) tellAll(facts []queue.Fact) {
 	}
 }
 
-// unknown is what is told of an action of which nobody knows what came of it.
-func (w *World) unknown(a queue.Action) []queue.Fact {
-	const message = "The host does not answer."
+// notDone is what is told of an action of which nobody has seen what came of it.
+func (w *World) notDone(a queue.Action, why queue.Trouble) []queue.Fact {
+	message := "The host does not answer."
+	if why == queue.TroubleDenied {
+		message = "The App may not work on the repository."
+	}
 	switch a := a.(type) {
 	case queue.BuildRuns:
 		var facts []queue.Fact
 		for _, b := range a.Runs {
-			facts = append(facts, queue.RunNotBuilt{Run: b.Run, Trouble: queue.TroubleTransient, Message: message, At: w.clock()})
+			facts = append(facts, queue.RunNotBuilt{Run: b.Run, Trouble: why, Message: message, At: w.clock()})
 		}
 		return facts
 	case queue.Land:
-		return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: queue.TroubleTransient, Message: message, At: w.clock()}}
+		return []queue.Fact{queue.LandingEnded{Landing: a.Landing, Trouble: why, Message: message, At: w.clock()}}
 	case queue.RefreshPR:
 		return []queue.Fact{queue.RefreshEnded{PR: a.PR, Message: message}}
 	case queue.Resync:

@@ -375,3 +375,49 @@ func TestABranchBuiltAgainAfterItsRunHasEndedIsRemoved(t *testing.T) {
 		ok(t, Ended(w))
 	}
 }
+
+// #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
+// an attempt before this one did has not been refused: once the App may look again it
+// is seen that the queue landed #1.
+func TestASuspendedAppDoesNotForgetWhatItMayHaveLanded(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 1)
+	ok(t, w.Settle())
+	w.Faults = during(queue.Land{}.Kind(), failedAfter)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	w.Faults = during(queue.Land{}.Kind(), barred)
+	ok(t, w.Advance(20*time.Minute))
+	state(t, w, 1, queue.TestsPassed)
+	if x := queue.Explain(w.state, w.Entry(1), w.Now); x.Until.IsZero() {
+		t.Errorf("nobody is told that the branch cannot be read: %s", x.WaitsFor)
+	}
+	w.Faults = nil
+	ok(t, w.Advance(10*time.Minute))
+	if e := w.Entry(1); e.Reason != queue.MergedByQueue {
+		t.Errorf("#1 ended as %s because of %s, want %s", e.State, e.Reason, queue.MergedByQueue)
+	}
+	ok(t, Ended(w))
+	ok(t, Proven(w))
+}
+
+// An App that stays suspended does not keep a landing in flight for ever, and one that
+// may not land at all is told at once: nothing can have landed.
+func TestAnAppThatMayNotLandKeepsNobodyForEver(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]int{"at once": barred, "after an attempt": failed} {
+		w := world(t, queue.DefaultSettings(), 1)
+		ok(t, w.Settle())
+		w.Faults = during(queue.Land{}.Kind(), first)
+		w.Report(w.RunOf(1).Commit, "ci", "success")
+		ok(t, w.Settle())
+		if first != barred {
+			state(t, w, 1, queue.TestsPassed)
+			w.Faults = during(queue.Land{}.Kind(), barred)
+			ok(t, w.Advance(time.Hour))
+		}
+		if e := w.Entry(1); e.State != queue.Failed || e.Reason != queue.LandingRefused {
+			t.Errorf("%s: #1 is %s because of %s", name, e.State, e.Reason)
+		}
+	}
+}
