@@ -158,8 +158,16 @@ func (c *check) there(_ int, r queue.Receipt, l *Landing) string {
 		for k := on + 1; k < at; k++ {
 			c.ours[k] = true
 		}
-	} else if parents := c.Commits[at].Parents; len(parents) > 0 && parents[0] != r.On {
-		l.Note = fmt.Sprintf("somebody moved the branch at the same moment: it stands on %.10s, not on %.10s", parents[0], r.On)
+	} else if below := c.below(r); below != r.On {
+		l.Note = fmt.Sprintf("somebody moved the branch at the same moment: it stands on %.10s, not on %.10s", below, r.On)
+	}
+	return ""
+}
+
+// below is the commit that a landing stands on, if it is one commit; "" = none.
+func (c *check) below(r queue.Receipt) string {
+	if parents := c.Commits[c.at[r.Commit]].Parents; len(parents) > 0 {
+		return parents[0]
 	}
 	return ""
 }
@@ -226,8 +234,12 @@ func (c *check) followed(i int) bool {
 	return next.Landing == r.Landing && next.On == r.Commit
 }
 
-// merges: the tree is that of the head merged on what was there.
+// merges: the tree is that of the head merged on what the queue knew to be there. On
+// the push of somebody else, at that very moment, nobody has tested it.
 func (c *check) merges(r queue.Receipt) string {
+	if below := c.below(r); r.Method != queue.Rebase && below != r.On && c.tree(below) != c.tree(r.On) {
+		return fmt.Sprintf("it stands on %.10s, which somebody put there at the same moment, and was not tested on that", below)
+	}
 	if want := c.Merged[r.Commit]; want != r.Tree {
 		if want == "" {
 			return "its head cannot be merged again on what it landed on, to compare: the two do not merge, or one of them is gone from the host"
@@ -235,6 +247,14 @@ func (c *check) merges(r queue.Receipt) string {
 		return fmt.Sprintf("its head merged on %.10s gives tree %.10s, and it landed with %.10s", r.On, want, r.Tree)
 	}
 	return ""
+}
+
+// tree is the tree of a commit of the branch; of any other it is its id.
+func (c *check) tree(id string) string {
+	if at, ok := c.at[id]; ok {
+		return c.Commits[at].Tree
+	}
+	return id
 }
 
 // apart: whatever landed since the run began, and was not part of it, impacts

@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,11 @@ func TestWhatIsNotProven(t *testing.T) {
 			h.Receipts[3] = again
 		}, 1, "it landed before"},
 		{"another merge", func(h *proof.History) { h.Merged["c3"] = "t9" }, 3, "gives tree t9"},
+		{"a lane on somebody's push", func(h *proof.History) {
+			h.Commits = slices.Insert(h.Commits, 3, proof.Commit{ID: "c9", Tree: "t9", Parents: []string{"c2"}})
+			h.Commits[4].Parents[0] = "c9"
+		}, 3, "was not tested on that"},
+		{"no run, on somebody's push", func(h *proof.History) { h.Commits[4].Parents[0] = "c9" }, 4, "was not tested on that"},
 		{"no merge", func(h *proof.History) { delete(h.Merged, "c4") }, 4, "cannot be merged again"},
 		{"a lane that was none", func(h *proof.History) { h.Targets[3] = h.Targets[1] }, 3, "tested without #1"},
 		{"a lane that said nothing", func(h *proof.History) {
@@ -127,8 +133,9 @@ func TestWhatIsWorthKnowing(t *testing.T) {
 		t.Errorf("put there by others: %v", r.Others)
 	}
 	h = line()
-	h.Commits[3].Parents[0] = "c9"
-	if l := proof.Check(h).Landings[2]; !strings.Contains(l.Note, "somebody moved the branch") {
+	h.Commits = slices.Insert(h.Commits, 3, proof.Commit{ID: "c9", Tree: "t2", Parents: []string{"c2"}}) // an empty commit
+	h.Commits[4].Parents[0] = "c9"
+	if l := proof.Check(h).Landings[2]; l.Problem != "" || !strings.Contains(l.Note, "somebody moved the branch") {
 		t.Errorf("%+v", l)
 	}
 	// Rebased, a landing is several commits.
