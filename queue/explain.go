@@ -127,6 +127,10 @@ func (d *decision) mergeable(e *Entry) Condition {
 		return Condition{"mergeable", true, "An administrator forced it past the host's rules."}
 	case e.Mergeability == Mergeable:
 		return Condition{"mergeable", true, "The host calls the pull request mergeable."}
+	case !e.Open: // the host judges it otherwise, and why is another condition's
+		return Condition{"mergeable", false, "Whether it can be merged is judged once it is open."}
+	case e.Draft:
+		return Condition{"mergeable", false, "Whether it can be merged is judged once it is ready for review."}
 	case e.Mergeability == NotMergeable:
 		return Condition{"mergeable", false, e.MergeabilityWhy}
 	default:
