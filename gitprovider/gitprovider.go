@@ -97,8 +97,16 @@ type Lander interface {
 	// and reports what an earlier attempt landed. It also returns the
 	// states of pull requests that it read and that differ from what was
 	// stated. An error means that nothing is known and it may be repeated.
-	Land(ctx context.Context, repo queue.Repo, work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen, error)
+	//
+	// What it tells people on a pull request, it tells in the turn on that.
+	Land(ctx context.Context, repo queue.Repo, work queue.Land, turn Turn) (queue.LandingEnded, []queue.PullRequestSeen, error)
 }
+
+// Turn calls do while nobody else tells people anything on a pull request, in
+// this process or another, and returns what do does. What is told is first
+// looked for and then written, and two that look at once both find nothing. Do
+// not wait for another turn in do.
+type Turn func(ctx context.Context, number int64, do func(context.Context) error) error
 
 // Teller tells people things on a pull request. Everything is level-triggered:
 // the argument is what shall be there.

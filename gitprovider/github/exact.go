@@ -16,10 +16,6 @@ func (l *landing) exact(ctx context.Context) error {
 	if err != nil || l.end.Trouble != "" {
 		return err
 	}
-	last := steps[len(steps)-1].Commit
-	if err := l.announce(ctx, last); err != nil {
-		return err
-	}
 	for i := range l.rest() {
 		if err := l.retarget(ctx, len(l.end.Landed)+i); err != nil {
 			return err
@@ -31,22 +27,27 @@ func (l *landing) exact(ctx context.Context) error {
 			return err
 		}
 	}
-	l.begun = true
-	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) error {
-		return l.c.mirrors.Advance(ctx, src, l.work.Branch, l.target, last)
-	})
-	if err != nil {
-		err = l.afterPush(ctx, last, err)
-	} else {
-		l.arrived(steps[len(steps)-1])
-	}
-	if err != nil || l.end.Trouble != "" {
+	last := steps[len(steps)-1]
+	if err := l.announced(ctx, last.PR, last.Commit, func(ctx context.Context) error { return l.push(ctx, last) }); err != nil || l.end.Trouble != "" {
 		return err
 	}
 	for i, s := range l.rest() {
 		l.landed(ctx, s, steps[i].Commit, steps[i].Tree, s.Tree)
 	}
 	l.closeLanded(ctx)
+	return nil
+}
+
+// push moves the target to the last step, and finds out whether it did.
+func (l *landing) push(ctx context.Context, last queue.Step) error {
+	l.begun = true
+	err := l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) error {
+		return l.c.mirrors.Advance(ctx, src, l.work.Branch, l.target, last.Commit)
+	})
+	if err != nil {
+		return l.afterPush(ctx, last.Commit, err)
+	}
+	l.arrived(last)
 	return nil
 }
 

@@ -83,17 +83,20 @@ func (l *landing) expected(ctx context.Context) ([]string, error) {
 // it did. A call without a yes is followed by a look, never by another call
 // right away.
 func (l *landing) mergeOne(ctx context.Context, i int, tree string) error {
-	s, expect := l.work.Steps[i], l.target
+	s := l.work.Steps[i]
 	title, body, err := l.message(ctx, s)
 	if err != nil {
-		return err
-	}
-	if err := l.announce(ctx, s.Head); err != nil {
 		return err
 	}
 	if err := l.retarget(ctx, i); err != nil {
 		return err
 	}
+	return l.announced(ctx, s.PR, s.Head, func(ctx context.Context) error { return l.mergeNow(ctx, i, title, body, tree) })
+}
+
+// mergeNow has the host merge, as often as may help.
+func (l *landing) mergeNow(ctx context.Context, i int, title, body, tree string) error {
+	s, expect := l.work.Steps[i], l.target
 	l.begun = true
 	for try := 1; ; try++ {
 		sha, outcome := l.merge(ctx, s, title, body)

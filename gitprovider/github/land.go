@@ -25,12 +25,12 @@ import (
 //
 // Anything that is not as stated stops it before the first merge, and between
 // two merges of the host.
-func (c *Client) Land(ctx context.Context, repo queue.Repo, work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen, error) {
+func (c *Client) Land(ctx context.Context, repo queue.Repo, work queue.Land, turn gitprovider.Turn) (queue.LandingEnded, []queue.PullRequestSeen, error) {
 	k, err := c.conn(repo)
 	if err != nil {
 		return queue.LandingEnded{}, nil, err
 	}
-	l := &landing{c: c, k: k, repo: repo, work: work, end: queue.LandingEnded{Landing: work.Landing}}
+	l := &landing{c: c, k: k, repo: repo, work: work, turn: turn, end: queue.LandingEnded{Landing: work.Landing}}
 	if err := l.land(first(ctx)); err != nil {
 		if l.begun {
 			err = &gitprovider.Error{Kind: gitprovider.Transient, Message: "nobody knows yet whether it has landed", Err: err}
@@ -47,6 +47,7 @@ type landing struct {
 	k    *conn
 	repo queue.Repo
 	work queue.Land
+	turn gitprovider.Turn
 
 	pulls     []*github.PullRequest     // as work.Steps
 	seen      []queue.PullRequestSeen   // as work.Steps
@@ -304,13 +305,19 @@ func (l *landing) amiss(number int64, head, on string, seen queue.PullRequestSee
 	}
 }
 
-// announce sets our own check to success on a commit, if a rule requires it,
-// at the moment when the host must see it.
-func (l *landing) announce(ctx context.Context, commit string) error {
+// announced calls land, which has the host put a pull request on the target. If
+// a rule requires our own check, that is set to success on a commit before, and
+// nobody sets it to anything else until land has returned.
+func (l *landing) announced(ctx context.Context, number int64, commit string, land func(context.Context) error) error {
 	if !l.rules.requiresUs(l.work.Branch) {
-		return nil
+		return land(ctx)
 	}
-	return l.c.status(ctx, l.k, l.repo, texts.Landing(l.work.Branch, commit))
+	return l.turn(ctx, number, func(ctx context.Context) error {
+		if err := l.c.status(ctx, l.k, l.repo, texts.Landing(l.work.Branch, commit)); err != nil {
+			return err
+		}
+		return land(ctx)
+	})
 }
 
 // closeLanded closes pull requests whose commits landed by a push in which
@@ -337,7 +344,9 @@ func (l *landing) closeOne(ctx context.Context, seen queue.PullRequestSeen, head
 	if !seen.Open || seen.Head != head {
 		return
 	}
-	err := l.c.Notice(ctx, l.repo, seen.Number, texts.LandedMarker(commit), texts.Landed(l.c.webOfRepo(l.repo), l.work.Branch, commit))
+	err := l.turn(ctx, seen.Number, func(ctx context.Context) error {
+		return l.c.Notice(ctx, l.repo, seen.Number, texts.LandedMarker(commit), texts.Landed(l.c.webOfRepo(l.repo), l.work.Branch, commit))
+	})
 	if err == nil {
 		err = l.c.closePull(ctx, l.k, l.repo, seen.Number)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,7 +124,7 @@ func TestNothingLandsOnTopOfWhatWasNotTested(t *testing.T) {
 				return answer, err
 			})}
 			w.restart()
-			end, _, err := w.c.Land(ctx, w.repo, work)
+			end, _, err := w.c.Land(ctx, w.repo, work, w.turn)
 			if c.dies {
 				if err == nil {
 					t.Errorf("it ended with %+v though its time was over", end)
@@ -163,7 +164,7 @@ func TestWhoMayNotLookAfterwardsDoesNotKnow(t *testing.T) {
 					return answer, err
 				})}
 				w.restart()
-				end, _, err := w.c.Land(w.ctx, w.repo, work)
+				end, _, err := w.c.Land(w.ctx, w.repo, work, w.turn)
 				if err == nil || gitprovider.KindOf(err) != gitprovider.Transient {
 					t.Errorf("it ended with %+v, and %q error %v", end, gitprovider.KindOf(err), err)
 				}
@@ -183,6 +184,33 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip makes a call.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
+// Whoever tells people how a pull request stands may be at it while it lands. A
+// check of ours that a rule requires is set, and stays as it is, in the turn on
+// that pull request, and so is said that it has landed.
+func TestALandingTellsPeopleInTurn(t *testing.T) {
+	for _, tt := range []struct {
+		mode queue.LandingMode
+		want []int64
+	}{
+		{queue.LandExact, []int64{2, 1, 2}}, // the check on the last commit, then both are closed
+		{queue.LandHost, []int64{1, 2}},     // the check on each head
+	} {
+		t.Run(string(tt.mode), func(t *testing.T) {
+			w := newWorld(t, func(n *githubsim.NewRepo) { n.RequiredChecks = []string{"test", "Signalbox (main)"} })
+			end, _ := w.land(w.tested(queue.Squash, tt.mode, w.open("a.txt", "a\n"), w.open("b.txt", "b\n")))
+			if end.Trouble != "" || len(end.Landed) != 2 {
+				t.Fatalf("%+v", end)
+			}
+			if !slices.Equal(w.turns, tt.want) {
+				t.Errorf("it had the turns %v, want %v", w.turns, tt.want)
+			}
+			if w.calls["POST /repos/:/:/check-runs"] == 0 {
+				t.Error("our check was not set")
+			}
+		})
+	}
+}
+
 func TestAPushWithoutAnAnswerIsReadBack(t *testing.T) {
 	for _, f := range []githubsim.Fault{
 		{Method: "POST", Path: "/acme/app.git/git-receive-pack", Action: "failAfter", Status: 500},
@@ -192,12 +220,12 @@ func TestAPushWithoutAnAnswerIsReadBack(t *testing.T) {
 			w := newWorld(t)
 			work := w.tested(queue.MergeCommit, queue.LandExact, w.open("a.txt", "a\n"))
 			w.must(w.Fail(f))
-			end, _, err := w.c.Land(w.ctx, w.repo, work)
+			end, _, err := w.c.Land(w.ctx, w.repo, work, w.turn)
 			if f.Action == "fail" {
 				if gitprovider.KindOf(err) != gitprovider.Transient || err == nil {
 					t.Fatalf("%+v %v", end, err)
 				}
-				end, _, err = w.c.Land(w.ctx, w.repo, work)
+				end, _, err = w.c.Land(w.ctx, w.repo, work, w.turn)
 			}
 			if err != nil || end.Trouble != "" || len(end.Landed) != 1 || len(w.log()) != 2 {
 				t.Errorf("%+v %v", end, err)

@@ -330,7 +330,7 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 			"mergeable": func() error { _, _, err := c.Mergeability(ctx, repo, 1); return err },
 			"find":      func() error { _, err := c.Find(ctx, c.Host(), "acme", "app"); return err },
 			"land": func() error {
-				_, _, err := c.Land(ctx, repo, queue.Land{Branch: "main", Steps: make([]queue.StepSpec, 1)})
+				_, _, err := c.Land(ctx, repo, queue.Land{Branch: "main", Steps: make([]queue.StepSpec, 1)}, nil)
 				return err
 			},
 			"comment":    func() error { _, err := c.Comment(ctx, repo, 1, 0, "m", "b"); return err },

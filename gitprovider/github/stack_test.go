@@ -125,7 +125,7 @@ func TestAStackLandsWholeOrNotAtAll(t *testing.T) {
 			built := w.build(queue.BuildRuns{Runs: []queue.BuildRun{oneRun("r1", queue.MergeCommit, 1, top)}, RequiredStatuses: []string{"test"}})["r1"].(queue.RunBuilt)
 			top.Step = built.Chain[0]
 			change(w, one, two)
-			ended, _, err := w.c.Land(w.ctx, w.repo, queue.Land{Landing: 1, Branch: "main", Mode: queue.LandExact, Method: queue.MergeCommit, Expect: built.Base.Commit, Steps: []queue.StepSpec{top}})
+			ended, _, err := w.c.Land(w.ctx, w.repo, queue.Land{Landing: 1, Branch: "main", Mode: queue.LandExact, Method: queue.MergeCommit, Expect: built.Base.Commit, Steps: []queue.StepSpec{top}}, w.turn)
 			w.must(err)
 			if ended.Trouble == "" || len(ended.Landed) != 0 || !strings.Contains(ended.Message, fmt.Sprint("ull request ", one)) {
 				t.Errorf("the landing ended as %+v, want it stopped because of #%d", ended, one)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,39 @@ type world struct {
 
 	mu    sync.Mutex
 	calls map[string]int // by endpoint
+	turns []int64        // that a landing had, by pull request
+	// landing is set while a landing is under way, and held while it has a turn.
+	landing, held bool
+}
+
+// telling are the calls with which people are told something.
+var telling = []string{"POST /repos/:/:/check-runs", "PATCH /repos/:/:/check-runs/:", "POST /repos/:/:/issues/:/comments", "PATCH /repos/:/:/issues/comments/:"}
+
+// called counts a call. A landing may tell people nothing without a turn.
+func (w *world) called(endpoint string, _ int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[endpoint]++
+	if w.landing && !w.held && slices.Contains(telling, endpoint) {
+		w.t.Errorf("a landing called %s without a turn", endpoint)
+	}
+}
+
+// turn is the turn of a landing: it has one at a time.
+func (w *world) turn(ctx context.Context, number int64, do func(context.Context) error) error {
+	hold := func(held bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if held && w.held {
+			w.t.Errorf("waits for the turn on #%d in another turn", number)
+		}
+		if w.held = held; held {
+			w.turns = append(w.turns, number)
+		}
+	}
+	hold(true)
+	defer hold(false)
+	return do(ctx)
 }
 
 var testKey = sync.OnceValue(func() []byte {
@@ -59,11 +93,7 @@ func newWorld(t *testing.T, tweak ...func(*githubsim.NewRepo)) *world {
 	w.must(w.CreateRepo(ctx, n))
 	w.cfg = Config{
 		AppID: 4711, PrivateKey: testKey(), APIURL: w.URL(), DataDir: t.TempDir(), Limits: Unlimited,
-		OnCall: func(endpoint string, status int) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.calls[endpoint]++
-		},
+		OnCall: w.called,
 	}
 	w.restart()
 	w.repo, err = w.c.Find(ctx, w.c.Host(), "Acme", "APP")
@@ -176,9 +206,17 @@ func (w *world) tested(method queue.MergeMethod, mode queue.LandingMode, steps .
 	return land
 }
 
+func (w *world) setLanding(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.landing = on
+}
+
 func (w *world) land(work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen) {
 	w.t.Helper()
-	end, seen, err := w.c.Land(w.ctx, w.repo, work)
+	w.setLanding(true)
+	defer w.setLanding(false)
+	end, seen, err := w.c.Land(w.ctx, w.repo, work, w.turn)
 	w.must(err)
 	return end, seen
 }

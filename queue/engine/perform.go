@@ -67,7 +67,9 @@ func (e *Engine) land() deed[queue.Land] {
 	return deed[queue.Land]{
 		place: func(ctx context.Context, a queue.Land) (queue.Repo, queue.ID, error) { return e.inQueue(ctx, a.Queue) },
 		do: func(ctx context.Context, at task, a queue.Land) ([]queue.Fact, error) {
-			ended, seen, err := e.host.Land(ctx, at.repo, a)
+			ended, seen, err := e.host.Land(ctx, at.repo, a, func(ctx context.Context, number int64, do func(context.Context) error) error {
+				return e.store.InTurn(ctx, at.repo.ID, number, do)
+			})
 			if err != nil {
 				return nil, err
 			}

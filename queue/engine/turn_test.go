@@ -20,11 +20,13 @@ func TestTwoWhoTellAtOnceTellOnce(t *testing.T) {
 	sync7 := queue.SyncPR{Queue: 1, Entry: "e7", PR: 7}
 	help := queue.AnswerCommand{Repo: 1, Command: queue.CommandAsked{
 		PR: 7, Review: 70, By: queue.Actor{Login: "wil", ID: 2}, Command: queue.Command{Verb: queue.VerbHelp}, At: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)}}
+	land := queue.Land{Queue: 1, Landing: 1, Branch: "main", Method: queue.Squash, Steps: []queue.StepSpec{{Step: queue.Step{Entry: "e7", PR: 7, Commit: "c7", Tree: "t7"}}}}
 	stacked := queue.SyncPR{Queue: 1, Entry: "e9", PR: 9} // 7 is in its stack
 	for name, jobs := range map[string][2]queue.Action{
 		"two jobs":                   {sync7, sync7},
 		"two answers to one command": {help, help},
 		"two jobs for a stack":       {stacked, stacked},
+		"one landing twice":          {land, land},
 	} {
 		for _, copies := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s in %d copies", name, copies), func(t *testing.T) {

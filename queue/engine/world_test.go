@@ -282,10 +282,21 @@ func (w *world) Stop(_ context.Context, _ queue.Repo, work queue.StopRun) error 
 	return nil
 }
 
-func (w *world) Land(_ context.Context, _ queue.Repo, work queue.Land) (queue.LandingEnded, []queue.PullRequestSeen, error) {
+func (w *world) Land(ctx context.Context, repo queue.Repo, work queue.Land, turn gitprovider.Turn) (queue.LandingEnded, []queue.PullRequestSeen, error) {
 	after, err := w.begin("Land")
 	if err != nil {
 		return queue.LandingEnded{}, nil, err
+	}
+	for _, s := range work.Steps {
+		if work.Method == queue.MergeCommit {
+			break // there is nothing to say: the host sees that it landed
+		}
+		err := turn(ctx, s.PR, func(ctx context.Context) error {
+			return w.Notice(ctx, repo, s.PR, "landed", "<!-- landed --> It is on "+work.Branch)
+		})
+		if err != nil {
+			return queue.LandingEnded{}, nil, err
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
