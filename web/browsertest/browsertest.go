@@ -219,6 +219,12 @@ func (tab *Tab) Sees(text string) {
 	}
 }
 
+// Open opens everything on the page that can be folded out.
+func (tab *Tab) Open() {
+	tab.t.Helper()
+	run(tab, "open what is folded", chromedp.Evaluate[bool](`document.querySelectorAll("details").forEach((d) => { d.open = true; }), true`))
+}
+
 // Text is what the page shows.
 func (tab *Tab) Text() string {
 	tab.t.Helper()
@@ -240,9 +246,34 @@ func (tab *Tab) Picture() []byte {
 //go:embed check.js
 var checks string
 
+// axe is the script of axe-core, which knows more rules than ours; "" = nobody
+// said where it is.
+var axe = sync.OnceValues(func() (string, error) {
+	path := os.Getenv("SIGNALBOX_AXE")
+	if path == "" {
+		return "", nil
+	}
+	script, err := os.ReadFile(path)
+	return string(script), err
+})
+
+// runAxe lists what it finds, each with the place.
+const runAxe = `
+axe.run({resultTypes: ["violations"]}).then((r) => r.violations.flatMap((v) => v.nodes.slice(0, 3).map((n) => "axe " + v.id + ": " + v.help + ": " + n.html.slice(0, 200))))`
+
 // Faults looks at the page as readers with other eyes, hands and windows do.
-// Each fault is a sentence.
+// Each fault is a sentence. Where SIGNALBOX_AXE names the file axe.min.js of npm's
+// axe-core, that looks, too.
 func (tab *Tab) Faults() []string {
 	tab.t.Helper()
-	return run(tab, "look at the page", chromedp.Evaluate[[]string](checks))
+	faults := run(tab, "look at the page", chromedp.Evaluate[[]string](checks))
+	script, err := axe()
+	if err != nil {
+		tab.t.Fatalf("SIGNALBOX_AXE: %v", err)
+	}
+	if script == "" {
+		return faults
+	}
+	run(tab, "load axe", chromedp.Evaluate[bool](script+";true"))
+	return append(faults, run(tab, "look with axe", chromedp.Evaluate[[]string](runAxe, chromedp.EvalAwaitPromise))...)
 }
