@@ -39,7 +39,8 @@ type simulateCommand struct {
 	Branch  string `default:"main" help:"The queue's branch."`
 	Days    int    `default:"7" help:"How many days back."`
 
-	Cells    string `enum:"none,headline,grid" default:"none" help:"Play the benchmark, every policy beside the others: headline or grid."`
+	Cells    string `enum:"none,headline,grid,ablation" default:"none" help:"Play the benchmark, every policy beside the others: headline or grid; or Signalbox without each of its features in turn: ablation."`
+	Only     string `placeholder:"TEXT" help:"Of these cells only those with this in their name."`
 	Markdown bool   `help:"Print its tables as Markdown."`
 
 	Plots string `type:"path" placeholder:"FOLDER" help:"Draw what came out as SVG into this folder."`
@@ -199,16 +200,34 @@ func settingsAdvised(s queue.Settings) string {
 	return strings.Join(list, " ")
 }
 
-// benchmark plays every policy on the cells of the benchmark.
+// benchmark plays every policy on the cells of the benchmark, one cell after the
+// other: what is played is printed, and how far it is told.
 func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
-	cells := sim.Headline(s.Changes)
-	if s.Cells == "grid" {
+	cells, contenders := sim.Headline(s.Changes), sim.Contenders
+	switch s.Cells {
+	case "grid":
 		cells = sim.Grid(s.Changes)
+	case "ablation":
+		cells, contenders = sim.Ablated(s.Changes), sim.Ablation
+	}
+	cells = slices.DeleteFunc(cells, func(cell sim.Cell) bool { return !strings.Contains(cell.Name, s.Only) })
+	write := sim.WriteTable
+	switch {
+	case s.JSON:
+		write = func(io.Writer, []sim.Row) error { return nil }
+	case s.Markdown:
+		write = sim.WriteMarkdown
+	default:
+		fmt.Fprint(c.out, sim.Says)
+		for _, p := range sim.Others() {
+			fmt.Fprintf(c.out, "  %s: %s.\n", p.Name, p.Says)
+		}
 	}
 	var all []sim.Row
-	for _, cell := range cells { // one after the other, so that something is seen
-		fmt.Fprintf(c.err, "%s …\n", cell.Name)
-		rows, err := sim.Compare(ctx, []sim.Cell{cell}, s.Seeds, sim.Contenders)
+	for n, cell := range cells {
+		policies := contenders(cell)
+		fmt.Fprintf(c.err, "%d of %d: %s, %d policies, %d seeds …\n", n+1, len(cells), cell.Name, len(policies), s.Seeds)
+		rows, err := sim.Compare(ctx, []sim.Cell{cell}, s.Seeds, contenders)
 		if err != nil {
 			return err
 		}
@@ -218,18 +237,18 @@ func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
 				return err
 			}
 		}
+		if err := write(c.out, rows); err != nil {
+			return err
+		}
 	}
 	switch {
 	case s.JSON:
 		return printJSON(c, all)
 	case s.Markdown:
-		return sim.WriteMarkdown(c.out, all)
+		return nil
 	}
-	fmt.Fprintln(c.out, sim.Says)
-	for _, p := range sim.Others() {
-		fmt.Fprintf(c.out, "  %s: %s.\n", p.Name, p.Says)
-	}
-	return sim.WriteTable(c.out, all)
+	fmt.Fprintln(c.out)
+	return sim.WriteGoals(c.out, all)
 }
 
 // draw writes plots into the folder.

@@ -74,11 +74,11 @@ func (p plot) svg() string {
 		for k, at := range l.at {
 			fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(k, 1)], x.at(at[0]), y.at(at[1]))
 		}
-		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="%s" stroke-linejoin="round"/>`+"\n", path.String(), color(i), stroke(l.strong))
+		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="%s" stroke-linejoin="round"%s/>`+"\n", path.String(), color(i), stroke(l.strong), dashes(i))
 		names = append(names, plotPoint{name: l.name, strong: l.strong})
 	}
 	for i, q := range p.points {
-		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="%d" fill="%s"/>`+"\n", x.at(q.x), y.at(q.y), map[bool]int{true: 8, false: 5}[q.strong], color(i))
+		fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="%d" %s/>`+"\n", x.at(q.x), y.at(q.y), map[bool]int{true: 8, false: 5}[q.strong], filled(i))
 		names = append(names, q)
 	}
 	for i, n := range names {
@@ -87,14 +87,29 @@ func (p plot) svg() string {
 		if n.strong {
 			weight = ` font-weight="600"`
 		}
-		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="12" rx="2" fill="%s"/><text x="%d" y="%d" fill="#1c2126"%s>%s</text>`+"\n",
-			plotWidth-plotRight+16, at-10, color(i), plotWidth-plotRight+34, at, weight, html.EscapeString(n.name))
+		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="12" rx="2" %s/><text x="%d" y="%d" fill="#1c2126"%s>%s</text>`+"\n",
+			plotWidth-plotRight+16, at-10, filled(i), plotWidth-plotRight+34, at, weight, html.EscapeString(n.name))
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
 }
 
 func color(i int) string { return plotColors[i%len(plotColors)] }
+
+// When the colors are used up they come again, dashed and hollow.
+func dashes(i int) string {
+	if i < len(plotColors) {
+		return ""
+	}
+	return ` stroke-dasharray="5 4"`
+}
+
+func filled(i int) string {
+	if i < len(plotColors) {
+		return fmt.Sprintf(`fill="%s"`, color(i))
+	}
+	return fmt.Sprintf(`fill="#fff" stroke="%s" stroke-width="2.5"`, color(i))
+}
 
 func stroke(strong bool) string {
 	if strong {

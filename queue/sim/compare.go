@@ -3,37 +3,49 @@ package sim
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"runtime"
-	"strings"
 	"sync"
-	"text/tabwriter"
+	"time"
 )
 
 // Row is how a policy did in a cell: means over the seeds.
 type Row struct {
 	Cell   Cell   `json:"cell"`
 	Policy string `json:"policy"`
-	// P50, P95 and P99 are quantiles of the turnaround divided by O1's, Free95 the
-	// second divided by O2's, Minutes50 and Minutes95 as they are.
-	P50, P95, P99, Free95, Minutes50, Minutes95 Mean
-	// Small95 is that of the tenth with the shortest tests, in minutes.
-	Small95    Mean
-	Throughput Mean // divided by O1's
-	Cost       Mean // CI's minutes for each that landed, divided by O3's for one run each
-	CIMinutes  Mean // as they are
-	Runs       Mean // for each change
-	Retests    Mean
-	Stopped    Mean
-	Wasted     Mean
-	Falsely    Mean // share of all changes that was thrown out and good
-	Wrongly    Mean // and that landed and was not
-	Rejected   Mean
-	MostQueue  Mean
+	Ours   bool   `json:"ours,omitempty"`
+	// P50, P95 and P99 are quantiles of the turnaround divided by O1's, Free50 and so
+	// on divided by O2's, Minutes50 and so on as they are.
+	P50, P95, P99                   Mean
+	Free50, Free95, Free99          Mean
+	Minutes50, Minutes95, Minutes99 Mean
+	// Small95 and Small99 are those of the tenth with the shortest tests, in minutes.
+	Small95, Small99 Mean
+	Throughput       Mean // divided by O1's
+	Cost             Mean // CI's minutes for each that landed, divided by O3's for one run each
+	BatchedCost      Mean // divided by O3's with batches
+	CIMinutes        Mean // as they are
+	Runs             Mean // for each change
+	Retests          Mean
+	Stopped          Mean
+	Wasted           Mean
+	Falsely          Mean // share of all changes that was thrown out and good
+	Rightly          Mean // that was thrown out and not
+	Wrongly          Mean // and that landed and was not
+	MostQueue        Mean
+	PlanningMillis   Mean // real time of a decision
+	// Oracles are what these are compared with.
+	Oracles Oracles
 	// Curve are the quantiles 0 to 100 % of the turnaround, in minutes, means over
 	// the seeds.
 	Curve []float64
+}
+
+// Oracles are the bounds of a cell: quantiles of the turnaround .5, .95 and .99 in
+// minutes, landings an hour, and CI's minutes and runs with batches.
+type Oracles struct {
+	O1, O2, O4                         [3]Mean
+	PerHour                            Mean
+	Minutes, MinutesBatched, RunsBatch Mean
 }
 
 // Compare plays the policies of each cell on the same workloads, one for each
@@ -67,7 +79,7 @@ func (f *field) add(c Cell, workloads []*Workload, p Policy) {
 		f.tasks = append(f.tasks, task{w, p, &results[s]})
 	}
 	f.results = append(f.results, results)
-	f.rows = append(f.rows, Row{Cell: c, Policy: p.Name})
+	f.rows = append(f.rows, Row{Cell: c, Policy: p.Name, Ours: p.Ours})
 }
 
 // play plays all and returns the rows in the order in which they were added.
@@ -132,11 +144,20 @@ func (r *Row) mean(results []Result) {
 	r.P50 = of(func(x Result) float64 { return x.Ratio(.5) })
 	r.P95 = of(func(x Result) float64 { return x.Ratio(.95) })
 	r.P99 = of(func(x Result) float64 { return x.Ratio(.99) })
+	r.Free50 = of(func(x Result) float64 { return x.FreeRatio(.5) })
 	r.Free95 = of(func(x Result) float64 { return x.FreeRatio(.95) })
-	r.Minutes50 = of(func(x Result) float64 { return Quantile(x.Turnaround, .5) })
-	r.Minutes95 = of(func(x Result) float64 { return Quantile(x.Turnaround, .95) })
-	r.Small95 = of(func(x Result) float64 { return Quantile(x.Small, .95) })
-	r.Throughput, r.Cost = of(Result.Throughput), of(Result.Cost)
+	r.Free99 = of(func(x Result) float64 { return x.FreeRatio(.99) })
+	quantiles := func(list func(Result) []time.Duration) (q [3]Mean) {
+		for k, at := range []float64{.5, .95, .99} {
+			q[k] = of(func(x Result) float64 { return Quantile(list(x), at) })
+		}
+		return q
+	}
+	took := quantiles(func(x Result) []time.Duration { return x.Turnaround })
+	r.Minutes50, r.Minutes95, r.Minutes99 = took[0], took[1], took[2]
+	small := quantiles(func(x Result) []time.Duration { return x.Small })
+	r.Small95, r.Small99 = small[1], small[2]
+	r.Throughput, r.Cost, r.BatchedCost = of(Result.Throughput), of(Result.Cost), of(Result.BatchedCost)
 	r.CIMinutes = of(func(x Result) float64 { return x.Minutes })
 	r.Runs = of(func(x Result) float64 { return x.Runs })
 	r.Retests = of(func(x Result) float64 { return x.Retests })
@@ -144,82 +165,19 @@ func (r *Row) mean(results []Result) {
 	r.Wasted = of(func(x Result) float64 { return x.Wasted })
 	r.Falsely = share(func(x Result) int { return x.FalselyRejected })
 	r.Wrongly = share(func(x Result) int { return x.WronglyLanded })
-	r.Rejected = share(func(x Result) int { return x.Rejected })
+	r.Rightly = share(func(x Result) int { return x.Rejected - x.FalselyRejected })
 	for q := range 101 {
 		r.Curve = append(r.Curve, of(func(x Result) float64 { return Quantile(x.Turnaround, float64(q)/100) }).Value)
 	}
 	r.MostQueue = of(func(x Result) float64 { return float64(x.MostQueue) })
-}
-
-// String is a mean for a table.
-func (m Mean) String() string {
-	if m.PlusMinus == 0 {
-		return fmt.Sprintf("%.2f", m.Value)
+	r.PlanningMillis = of(func(x Result) float64 { return x.Planning.Seconds() * 1000 })
+	r.Oracles = Oracles{
+		O1:             quantiles(func(x Result) []time.Duration { return x.FIFO }),
+		O2:             quantiles(func(x Result) []time.Duration { return x.Free }),
+		O4:             quantiles(func(x Result) []time.Duration { return x.Batched }),
+		PerHour:        of(func(x Result) float64 { return x.Bounds.MergedPerHour }),
+		Minutes:        of(func(x Result) float64 { return x.Bounds.Minutes }),
+		MinutesBatched: of(func(x Result) float64 { return x.Bounds.MinutesBatched }),
+		RunsBatch:      of(func(x Result) float64 { return x.Bounds.Runs }),
 	}
-	return fmt.Sprintf("%.2f±%.2f", m.Value, m.PlusMinus)
-}
-
-// percent is a share for a table.
-func (m Mean) percent() string {
-	if m.PlusMinus == 0 {
-		return fmt.Sprintf("%.1f%%", 100*m.Value)
-	}
-	return fmt.Sprintf("%.1f±%.1f%%", 100*m.Value, 100*m.PlusMinus)
-}
-
-// Says says in one line what the figures of a table are.
-const Says = `P50, P95 and P99 of the turnaround, changes landed an hour and minutes of CI for each that landed are divided by those of the oracle that knows every outcome and runs each change once, in order. Below 1 is possible with batches.`
-
-// headings are the columns of a table.
-var headings = []string{"policy", "P50", "P95", "P99", "landed/h", "CI", "runs/change", "stopped", "wrongly rejected", "wrongly landed"}
-
-func (r Row) cells() []string {
-	return []string{r.Policy, r.P50.String(), r.P95.String(), r.P99.String(), r.Throughput.String(), r.Cost.String(),
-		r.Runs.String(), r.Stopped.percent(), r.Falsely.percent(), r.Wrongly.percent()}
-}
-
-// WriteTable writes rows for a terminal, cell by cell.
-func WriteTable(w io.Writer, rows []Row) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	cell := ""
-	for _, r := range rows {
-		if r.Cell.Name != cell {
-			cell = r.Cell.Name
-			fmt.Fprintf(t, "\n%s: %s\n%s\n", cell, r.Cell, strings.Join(headings, "\t"))
-		}
-		fmt.Fprintln(t, strings.Join(r.cells(), "\t"))
-	}
-	return t.Flush()
-}
-
-// WriteMarkdown writes rows for a page.
-func WriteMarkdown(w io.Writer, rows []Row) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "| cell | %s |\n|%s\n", strings.Join(headings, " | "), strings.Repeat("---|", len(headings)+1))
-	cell := ""
-	for _, r := range rows {
-		name := ""
-		if r.Cell.Name != cell {
-			cell, name = r.Cell.Name, "**"+r.Cell.Name+"**"
-		}
-		fmt.Fprintf(&b, "| %s | %s |\n", name, strings.Join(r.cells(), " | "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// String says what a cell is, in a line.
-func (c Cell) String() string {
-	mode := "one line"
-	if c.Overlaps > 0 {
-		mode = fmt.Sprintf("lanes, %.2g overlaps", c.Overlaps)
-	}
-	text := fmt.Sprintf("%g an hour, %d workers, %s, tests of %g minutes, %g%% fail, %g%% of pairs break", c.PerHour, c.Workers, mode, c.Test.Minutes, 100*c.Fails, 100*c.Breaks)
-	if c.Flakes > 0 {
-		text += fmt.Sprintf(", %g%% of runs flake", 100*c.Flakes)
-	}
-	if c.Predictor > 0 {
-		text += fmt.Sprintf(", predictor %g%%", 100*c.Predictor)
-	}
-	return text
 }

@@ -15,8 +15,8 @@ type Result struct {
 	// sorted; Small those of the tenth of changes with the shortest tests.
 	Turnaround []time.Duration
 	Small      []time.Duration
-	// FIFO and Free are those of the oracles on the same changes, sorted.
-	FIFO, Free []time.Duration
+	// FIFO, Free and Batched are those of the oracles on the same changes, sorted.
+	FIFO, Free, Batched []time.Duration
 
 	Merged   int
 	PerHour  float64 // merged, by the hour, until the last arrival
@@ -31,8 +31,10 @@ type Result struct {
 	Stopped   float64 // share of runs
 	Wasted    float64 // share of CI's minutes that went into runs that were stopped
 	MostQueue int     // changes open at once
-	// Bounds on the same workload.
-	BoundPerHour, BoundMinutes, BoundMinutesBatched float64
+	// Planning is the mean real time of a decision, on a machine that may do other work.
+	Planning time.Duration
+	// Bounds on the same workload; its lists are in the order of arrival.
+	Bounds Bounds
 }
 
 // Play plays a policy on a workload. It fails when the policy breaks what every
@@ -46,9 +48,9 @@ func Play(ctx context.Context, w *Workload, of Policy) (Result, error) {
 }
 
 func (p *race) result(name string) Result {
-	w, b := p.w, p.w.Bounds(16)
+	w, b := p.w, p.w.Bounds()
 	warm := w.Cell.Warm
-	r := Result{Policy: name, BoundPerHour: b.MergedPerHour, BoundMinutes: b.Minutes, BoundMinutesBatched: b.MinutesBatched}
+	r := Result{Policy: name, Bounds: b, Planning: p.planning / time.Duration(max(p.decisions, 1))}
 	var landings []time.Duration
 	var begins, ends []time.Duration
 	again := 0
@@ -66,8 +68,8 @@ func (p *race) result(name string) Result {
 		}
 	}
 	r.Small = p.small()
-	r.FIFO, r.Free = slices.Clone(b.FIFO[warm:]), slices.Clone(b.Free[warm:])
-	for _, list := range [][]time.Duration{r.Turnaround, r.FIFO, r.Free} {
+	r.FIFO, r.Free, r.Batched = slices.Clone(b.FIFO[warm:]), slices.Clone(b.Free[warm:]), slices.Clone(b.Batched[warm:])
+	for _, list := range [][]time.Duration{r.Turnaround, r.FIFO, r.Free, r.Batched} {
 		slices.Sort(list)
 	}
 	n := float64(len(p.endings))
@@ -152,10 +154,13 @@ func (r Result) FreeRatio(q float64) float64 {
 }
 
 // Throughput is the merged changes an hour divided by those of O1.
-func (r Result) Throughput() float64 { return safeDivide(r.PerHour, r.BoundPerHour) }
+func (r Result) Throughput() float64 { return safeDivide(r.PerHour, r.Bounds.MergedPerHour) }
 
 // Cost is CI's minutes for each merged change divided by O3 with one run for each.
-func (r Result) Cost() float64 { return safeDivide(r.Minutes, r.BoundMinutes) }
+func (r Result) Cost() float64 { return safeDivide(r.Minutes, r.Bounds.Minutes) }
+
+// BatchedCost is the same divided by O3 with batches.
+func (r Result) BatchedCost() float64 { return safeDivide(r.Minutes, r.Bounds.MinutesBatched) }
 
 // Mean is a mean over seeds, with what to add and take away for an interval
 // that holds the true mean with 95 % confidence; 0 for a single seed.

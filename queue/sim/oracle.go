@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"time"
@@ -16,36 +17,36 @@ type Bounds struct {
 	// Free (O2) is the same without waiting for those before: no policy with one
 	// run for each change is faster.
 	Free []time.Duration
-	// Test (O4) is the time of the tests alone, which is all that a policy with
-	// batches and workers enough need take.
-	Test []time.Duration
+	// Batched (O4) is its tests and the wait for CI, of which it takes up no more than
+	// the part of a run that Runs says: all that a policy with batches need take.
+	Batched []time.Duration
 	// Merged is how many may land, MergedPerHour how many do between the end of the
 	// warm-up and the last arrival, by FIFO.
 	Merged        int
 	MergedPerHour float64
-	// Minutes (O3) are those of CI for each change that lands: with one run for
-	// each change, and with batches of so many.
+	// Minutes (O3) are those of CI for each change that lands with one run for each
+	// change, MinutesBatched with batches of any kind up to BatchAtMost.
 	Minutes        float64
 	MinutesBatched float64
+	// Runs are those for each change with such batches: no fewer than tell the outcomes
+	// apart (their entropy, given what a predictor says), and one for each batch that lands.
+	Runs float64
 }
 
-// Bounds computes them for a workload. most is the largest batch that MinutesBatched allows.
-func (w *Workload) Bounds(most int) Bounds {
+// BatchAtMost is the largest batch that the bounds know of.
+const BatchAtMost = 16
+
+// Bounds computes them for a workload.
+func (w *Workload) Bounds() Bounds {
 	n := len(w.Changes)
-	b := Bounds{FIFO: make([]time.Duration, n), Free: make([]time.Duration, n), Test: make([]time.Duration, n)}
+	b := Bounds{FIFO: make([]time.Duration, n), Free: w.tested(1)}
 	landed := make([]bool, n)
 	resolved := make([]time.Duration, n)
-	workers := make(times, w.Cell.Workers)
-	var front, testing time.Duration
+	var front, testing, landing time.Duration
 	var landings []time.Duration
-	bad := 0
 	for i := range w.Changes {
 		x := &w.Changes[i]
-		start := max(x.At, workers[0])
-		done := start + x.Test
-		workers[0] = done
-		heap.Fix(&workers, 0)
-		at := done
+		at := x.At + b.Free[i]
 		if !w.lanes {
 			at = max(at, front)
 			front = at
@@ -59,21 +60,40 @@ func (w *Workload) Bounds(most int) Bounds {
 		for _, j := range x.breaks {
 			landed[i] = landed[i] && !(j < i && landed[j])
 		}
-		b.FIFO[i], b.Free[i], b.Test[i] = at-x.At, done-x.At, x.Test
+		b.FIFO[i] = at - x.At
 		testing += x.Test
 		if landed[i] {
-			b.Merged++
+			landing += x.Test
 			landings = append(landings, at)
-		} else {
-			bad++
 		}
 	}
+	b.Merged = len(landings)
 	b.MergedPerHour = w.perHour(landings)
-	b.Minutes = testing.Minutes() / float64(max(b.Merged, 1))
-	p := float64(bad) / float64(n)
-	mean := testing.Minutes() / float64(n)
-	b.MinutesBatched = mean*entropy(p)/(1-p) + mean/float64(most)
+	merged := float64(max(b.Merged, 1))
+	b.Minutes = testing.Minutes() / merged
+	share := merged / float64(n)
+	b.Runs = min(1, max(w.doubt(1-share), share/BatchAtMost))
+	b.Batched = w.tested(b.Runs)
+	// What of a run does not grow with its batch is spent on each run, the rest once
+	// on each change that lands.
+	fixed := cmp.Or(w.Cell.Fixed, 1)
+	b.MinutesBatched = fixed*b.Runs*b.Minutes + (1-fixed)*landing.Minutes()/merged
 	return b
+}
+
+// tested is how long it takes from each arrival until CI has tested the change, first
+// come first served, when each takes up a worker for a part of the time that its tests take.
+func (w *Workload) tested(part float64) []time.Duration {
+	took := make([]time.Duration, len(w.Changes))
+	workers := make(times, w.Cell.Workers)
+	for i := range w.Changes {
+		x := &w.Changes[i]
+		start := max(x.At, workers[0])
+		workers[0] = start + time.Duration(part*float64(x.Test))
+		heap.Fix(&workers, 0)
+		took[i] = start + x.Test - x.At
+	}
+	return took
 }
 
 // perHour is how many of some moments lie in the time that is measured, by the
@@ -87,6 +107,19 @@ func (w *Workload) perHour(moments []time.Duration) float64 {
 		}
 	}
 	return float64(count) / max((to-from).Hours(), 1.0/60)
+}
+
+// doubt is the mean entropy of what is known of the outcomes beforehand: how many fail,
+// or what the predictor says of each.
+func (w *Workload) doubt(fail float64) float64 {
+	if w.Cell.Predictor == 0 {
+		return entropy(fail)
+	}
+	sum := 0.0
+	for i := range w.Changes {
+		sum += entropy(w.Changes[i].Risk)
+	}
+	return sum / float64(len(w.Changes))
 }
 
 // entropy is how much is learned, in bits, from one yes or no that is yes with

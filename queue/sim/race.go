@@ -12,7 +12,7 @@ import (
 
 // race is one policy at work on one workload, in virtual time: the arrivals,
 // CI with its workers, main, and what became of each change. It holds what must
-// hold of every policy: only what passed lands, as it was tested, and once.
+// hold of every policy (see hold.go).
 type race struct {
 	w      *Workload
 	policy policy
@@ -22,6 +22,7 @@ type race struct {
 
 	free    int      // workers
 	waiting []*trial // for a worker, first come first served
+	unbegun int      // trials that wait for a worker or are on their way to CI
 
 	trees    []uint64 // of main after each landing, from none on
 	order    []int    // what landed, in order
@@ -30,10 +31,16 @@ type race struct {
 	left     int      // changes that have not ended
 	attempts map[uint64]int
 	marks    []int64 // by change, the trial that it was last seen in
+	// near has, by change, the submitted ones that it overlaps, in order, where not
+	// all do; those that have ended are taken out when it is read.
+	near [][]int
+	held held
 
 	spent, wasted time.Duration // of CI, and of it for trials that were stopped
 	trials        int
 	stopped       int
+	planning      time.Duration // real time that decisions took
+	decisions     int
 	err           error
 }
 
@@ -52,6 +59,9 @@ type policy interface {
 	submitted(i int)
 	ended(t *trial)
 	decide()
+	// eligible reports whether the policy's own rules let a change be tested now, if
+	// CI has a worker for it. Nothing open is ahead of the change.
+	eligible(i int) bool
 }
 
 // trial is one run of CI: of its last own steps, on top of the steps before
@@ -63,11 +73,14 @@ type trial struct {
 	base  int
 	tree  uint64
 
-	state  trialState
-	flaked bool // it failed for no reason
-	began  time.Duration
-	lasts  time.Duration
-	costs  time.Duration
+	state trialState
+	// missing are the changes that landed since its base, up to landing checked, that
+	// overlap what it tests and are not in it.
+	missing []int
+	checked int
+	began   time.Duration
+	lasts   time.Duration
+	costs   time.Duration
 }
 
 type trialState int
@@ -108,13 +121,34 @@ func newRace(w *Workload, of func(*race) policy) *race {
 	n := len(w.Changes)
 	p := &race{
 		w: w, free: w.Cell.Workers, left: n, trees: []uint64{0}, attempts: map[uint64]int{},
-		landedAs: make([]int, n), endings: make([]ending, n), marks: make([]int64, n),
+		landedAs: make([]int, n), endings: make([]ending, n), marks: make([]int64, n), near: make([][]int, n),
+		held: held{testing: make([]int, n), trials: make([][]*trial, n), since: map[int]time.Duration{}},
 	}
 	p.policy = of(p)
 	for i := range w.Changes {
-		p.at(w.Changes[i].At, func() { p.policy.submitted(i) })
+		p.at(w.Changes[i].At, func() { p.submit(i) })
 	}
 	return p
+}
+
+// submit has a change arrive.
+func (p *race) submit(i int) {
+	if p.w.lanes {
+		for _, j := range p.w.Changes[i].before {
+			if p.open(j) {
+				p.near[i] = append(p.near[i], j)
+				p.near[j] = append(p.near[j], i)
+			}
+		}
+	}
+	p.comes(i)
+	p.policy.submitted(i)
+}
+
+// neighbours are the open changes that i overlaps, where not all do.
+func (p *race) neighbours(i int) []int {
+	p.near[i] = slices.DeleteFunc(p.near[i], func(j int) bool { return !p.open(j) })
+	return p.near[i]
 }
 
 // run plays until every change has ended, or ctx has.
@@ -130,7 +164,11 @@ func (p *race) run(ctx context.Context) error {
 		for len(p.events) > 0 && p.events[0].at == p.now {
 			heap.Pop(&p.events).(raceEvent).do()
 		}
+		began := time.Now()
 		p.policy.decide()
+		p.planning += time.Since(began)
+		p.decisions++
+		p.hold()
 	}
 	return p.err
 }
@@ -151,7 +189,7 @@ func (p *race) fail(format string, args ...any) {
 // which the last own are what it tests.
 func (p *race) test(base int, steps []int, own int) *trial {
 	p.serial++
-	t := &trial{id: p.serial, steps: steps, own: own, base: base, tree: treeWith(p.trees[base], steps...)}
+	t := &trial{id: p.serial, steps: steps, own: own, base: base, checked: base, tree: treeWith(p.trees[base], steps...)}
 	longest, all := time.Duration(0), time.Duration(0)
 	for _, i := range steps[len(steps)-own:] {
 		longest = max(longest, p.w.Changes[i].Test)
@@ -162,6 +200,8 @@ func (p *race) test(base int, steps []int, own int) *trial {
 	t.lasts = longest
 	t.costs = time.Duration(fixed*float64(longest) + (1-fixed)*float64(all))
 	p.trials++
+	p.unbegun++
+	p.begins(t)
 	if d := p.w.Cell.Delay; d > 0 {
 		p.at(p.now+d, func() { p.queue(t) })
 	} else {
@@ -186,10 +226,14 @@ func (p *race) next() {
 			continue
 		}
 		p.free--
+		p.unbegun--
 		t.state, t.began = trialRuns, p.now
 		p.at(p.now+t.lasts, func() { p.finish(t) })
 	}
 }
+
+// idle is how many workers have nothing to do, and nothing on its way to them.
+func (p *race) idle() int { return p.free - p.unbegun }
 
 // finish ends a trial that was not stopped before.
 func (p *race) finish(t *trial) {
@@ -199,11 +243,10 @@ func (p *race) finish(t *trial) {
 	p.free++
 	p.spent += t.costs
 	t.state = trialPassed
-	if p.fails(t) {
+	if p.fails(t) || p.flakes(t) {
 		t.state = trialFailed
-	} else if p.flakes(t) {
-		t.state, t.flaked = trialFailed, true
 	}
+	p.over(t)
 	p.policy.ended(t)
 	p.next()
 }
@@ -214,12 +257,20 @@ func (p *race) stop(t *trial) {
 		return
 	}
 	if t.state == trialRuns {
-		done := time.Duration(float64(t.costs) * safeDivide(float64(p.now-t.began), float64(t.lasts)))
-		p.free++
+		end := min(p.now+p.w.Cell.Abort, t.began+t.lasts)
+		done := time.Duration(float64(t.costs) * safeDivide(float64(end-t.began), float64(t.lasts)))
 		p.spent += done
 		p.wasted += done
-		p.at(p.now, p.next)
+		if end == p.now {
+			p.free++
+		} else {
+			p.at(end, func() { p.free++ })
+		}
+		p.at(end, p.next)
+	} else {
+		p.unbegun--
 	}
+	p.over(t)
 	p.stopped++
 	t.state = trialStopped
 }
@@ -275,6 +326,30 @@ func (w *Workload) overlap(a, b int) bool {
 	return false
 }
 
+// missing are the changes that landed since a trial's base, overlap what it tests,
+// and are not in it.
+func (p *race) missing(t *trial) []int {
+	for ; t.checked < len(p.order); t.checked++ {
+		j := p.order[t.checked]
+		overlaps := func(i int) bool { return p.overlaps(i, j) }
+		if slices.ContainsFunc(t.members(), overlaps) && !slices.Contains(t.steps, j) {
+			t.missing = append(t.missing, j)
+		}
+	}
+	return t.missing
+}
+
+// sees reports whether a trial has everything that landed since its base and
+// overlaps a change.
+func (p *race) sees(t *trial, i int) bool {
+	for _, j := range p.order[t.base:] {
+		if p.overlaps(i, j) && !slices.Contains(t.steps, j) {
+			return false
+		}
+	}
+	return true
+}
+
 // land puts changes on main, proven by a trial that passed: they are what is
 // left of its steps, and nothing that they overlap has landed beside them.
 func (p *race) land(by *trial, changes ...int) {
@@ -299,21 +374,6 @@ func (p *race) land(by *trial, changes ...int) {
 	}
 }
 
-// missesNothing holds that all that landed since a trial's base was in it, or
-// overlaps nothing that lands.
-func (p *race) missesNothing(by *trial, changes []int) {
-	for _, i := range by.steps {
-		p.marks[i] = by.id
-	}
-	for _, j := range p.order[by.base:] {
-		for _, i := range changes {
-			if p.marks[j] != by.id && p.overlaps(i, j) {
-				p.fail("change %d lands, and was tested without %d, which landed before", i, j)
-			}
-		}
-	}
-}
-
 // reject throws a change out.
 func (p *race) reject(i int) { p.end(i, false) }
 
@@ -324,6 +384,7 @@ func (p *race) end(i int, landed bool) {
 	}
 	p.endings[i].done, p.endings[i].landed, p.endings[i].at = true, landed, p.now
 	p.left--
+	p.goes(i)
 }
 
 // open reports whether a change has not ended.

@@ -34,13 +34,16 @@ type Cell struct {
 	// changes tested together; 1 = none of it does. 0 stands for 1.
 	Fixed float64 `json:"fixed,omitempty"`
 	// Arrive is "poisson" (also ""), "diurnal" (five times as many at noon as at
-	// midnight) or "burst" (all in the first minute).
+	// midnight) or "burst" (burstSize at once, and as many again when so many would
+	// have come).
 	Arrive string `json:"arrive,omitempty"`
 	// Predictor is how often it is known beforehand whether a change will fail
 	// by itself; 0 = nothing is known but how many do.
 	Predictor float64 `json:"predictor,omitempty"`
-	// Delay is the time from an event to what is done about it.
+	// Delay is the time from an event to what is done about it, Abort that in which
+	// a run that is stopped keeps its worker.
 	Delay time.Duration `json:"delay,omitempty"`
+	Abort time.Duration `json:"abort,omitempty"`
 	// Changes are measured after Warm others.
 	Changes int `json:"changes"`
 	Warm    int `json:"warm,omitempty"`
@@ -83,6 +86,9 @@ type Workload struct {
 	// lanes: only what shares targets overlaps (parallel mode).
 	lanes bool
 }
+
+// burstSize is how many changes come at once where they come in bursts.
+const burstSize = 200
 
 // branchAge is how far behind main a branch is when it is submitted: it may
 // break with what was submitted so shortly before it, and with nothing older,
@@ -155,10 +161,13 @@ func (l Length) mean() float64 {
 // arrivals tells when each change arrives.
 func arrivals(c Cell, r *rand.Rand) func(int) time.Duration {
 	at := 0.0 // hours
-	return func(int) time.Duration {
+	return func(i int) time.Duration {
 		switch c.Arrive {
-		case "burst":
-			at += r.ExpFloat64() / 60 / float64(c.Warm+c.Changes)
+		case "burst": // each within a minute or so
+			if i%burstSize == 0 {
+				at = float64(i) / c.PerHour
+			}
+			at += r.ExpFloat64() / 60 / burstSize
 		case "diurnal": // a day of the rates 1 to 5, with the same mean
 			for {
 				at += r.ExpFloat64() / (c.PerHour * 5 / 3)
