@@ -421,3 +421,82 @@ func TestAnAppThatMayNotLandKeepsNobodyForEver(t *testing.T) {
 		}
 	}
 }
+
+// #1 has landed, and before anybody hears so, somebody pushes to the target. That
+// is kept until it is known what landed, and then looked at: #2, which was tested
+// on #1, is tested again, without waiting for the next look at everything.
+func TestAPushDuringALandingCountsOnceItsResultIsKnown(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency = 2
+	w := world(t, s, 2)
+	ok(t, w.Settle())
+	w.Faults = during("land", lateAnswer)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	w.PushTarget(files{"m": "1"})
+	ok(t, w.Settle())
+	state(t, w, 1, queue.TestsPassed)
+	ok(t, w.Advance(5*time.Second))
+	state(t, w, 1, queue.Merged)
+	if m := w.Moves[len(w.Moves)-1]; m.PR != 2 || m.To != queue.Testing || len(w.RunOf(2).Ahead()) > 0 {
+		t.Errorf("the last move is #%d to %s (%s), want #2 tested on the push", m.PR, m.To, m.Reason)
+	}
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}
+
+// #2 is being landed while #1, in another lane and before it in line, is still
+// tested. An urgent one that impacts what both do goes in front of neither: what is
+// being landed keeps its place.
+func TestAnUrgentOneGoesBehindWhatIsBeingLanded(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode, s.Concurrency = queue.Parallel, 3
+	w := world(t, s, 2)
+	ok(t, w.Targets(1, []string{"app"}))
+	ok(t, w.Targets(2, []string{"lib"}))
+	ok(t, w.Settle())
+	w.Faults = during("land", late)
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	ok(t, w.Settle())
+	ok(t, w.Open(3, "alice", files{"d": "1"}))
+	ok(t, w.Targets(3, []string{"app", "lib"}))
+	urgent := queue.Urgent
+	ok(t, w.Submit(3, Wish{Priority: &urgent}))
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Testing)
+	state(t, w, 2, queue.TestsPassed)
+	if r := w.RunOf(3); r == nil || len(r.Ahead()) != 2 {
+		t.Errorf("#3 is tested by %+v, want on top of both", r)
+	}
+	ok(t, w.Advance(5*time.Second))
+	state(t, w, 2, queue.Merged)
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}
+
+// The host refuses to land a batch of three and names nobody. Each is tested alone,
+// though they could form a batch again, and the one that is refused alone fails.
+func TestABatchThatIsRefusedWithoutANameIsTestedOneByOne(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Batch, s.BatchingMinSize, s.Concurrency = true, 3, 3
+	w := world(t, s, 3)
+	ok(t, w.Refuse(2, "A rule is violated."))
+	w.host.unnamed[2] = true
+	w.Auto = true
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 1, queue.Merged)
+	state(t, w, 2, queue.Failed)
+	state(t, w, 3, queue.Merged)
+	if e := w.Entry(2); e.Reason != queue.LandingRefused {
+		t.Errorf("#2 failed because of %s: %s", e.Reason, e.Message)
+	}
+	if n := w.state.Queue.Runs; n > 5 {
+		t.Errorf("%d runs, want one of the batch, one of each, and one more of who was tested on #2", n)
+	}
+	ok(t, Ended(w))
+}
