@@ -77,7 +77,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 // beginning. It returns the database, the host, and where the host keeps
 // repositories.
 func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *githubsim.Server, git string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the machine may be busy
 	defer cancel()
 	git = t.TempDir()
 	s := newServed(ctx, t, githubsim.Config{DataDir: git})

@@ -101,9 +101,15 @@ func (p *play) perform(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.await(ctx, func(e api.PullRequest) bool { return e.Readiness.Mergeability == "mergeable" }); err != nil {
+	if err := p.await(ctx, allParts, func(e api.PullRequest) bool { return e.Readiness.Mergeability == "mergeable" }); err != nil {
 		return fmt.Errorf("wait until all are mergeable: %w", err)
 	}
+	// Nor can anything land before what people do meanwhile has come about.
+	release, err := p.sim.HoldCI(p.repo())
+	if err != nil {
+		return err
+	}
+	defer release()
 	p.tell("All ten can be merged as far as GitHub knows. The queue is set running.")
 	if err := p.set(ctx, "running"); err != nil {
 		return err
@@ -111,7 +117,8 @@ func (p *play) perform(ctx context.Context) error {
 	if err := p.interfere(ctx); err != nil {
 		return err
 	}
-	if err := p.await(ctx, api.PullRequest.Final); err != nil {
+	release()
+	if err := p.await(ctx, allParts, api.PullRequest.Final); err != nil {
 		return fmt.Errorf("wait until all have ended: %w", err)
 	}
 	return nil
@@ -157,8 +164,13 @@ func (p *play) submit(ctx context.Context, number int) error {
 	})
 }
 
-// interfere is what people do while their pull requests are in the queue.
+// interfere is what people do while their pull requests are in the queue. It
+// ends when that has come about.
 func (p *play) interfere(ctx context.Context) error {
+	both := []int{pushedTo, takenOut}
+	if err := p.await(ctx, both, func(e api.PullRequest) bool { return e.State != "not_ready" }); err != nil {
+		return fmt.Errorf("wait until they are in the queue: %w", err)
+	}
 	author := tenParts[takenOut-1].author
 	if _, err := p.sim.Comment(p.repo(), takenOut, author, "/cancel"); err != nil {
 		return err
@@ -170,7 +182,13 @@ func (p *play) interfere(ctx context.Context) error {
 		Repo: p.repo(), Branch: branchOf(pushedTo), Message: "Faster still", Author: author,
 		Files: filesOf(map[string]string{"parser/faster.go": "package parser\n"}),
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if err := p.await(ctx, both, api.PullRequest.Final); err != nil {
+		return fmt.Errorf("wait until they have left the queue: %w", err)
+	}
+	return nil
 }
 
 // branchOf is the branch of a part.
@@ -178,9 +196,13 @@ func branchOf(number int) string {
 	return fmt.Sprintf("%s/work-%d", tenParts[number-1].author, number)
 }
 
-// await polls until a condition holds of every part.
-func (p *play) await(ctx context.Context, holds func(api.PullRequest) bool) error {
-	for i := range tenParts {
+// allParts are the numbers of the parts.
+var allParts = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+
+// await polls until a condition holds of each of these parts.
+func (p *play) await(ctx context.Context, numbers []int, holds func(api.PullRequest) bool) error {
+	for _, number := range numbers {
+		i := number - 1
 		err := persist(ctx, func() error {
 			e, err := p.client.Pull(ctx, "getSubmittedPullRequest", i+1)
 			p.ended[i] = e

@@ -55,8 +55,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	where := whereabouts{API: "http://" + front.address() + "/v1", Org: demoOrg, Host: demoHost}
 	p := &play{sim: host, client: newClient(where, strings.TrimSpace(string(token)), demoRepo), tell: func(string, ...any) {}}
-	// Long enough that #5 is still tested when its author pushes: the answer that
-	// lets the play go on may get lost while the programs change places.
+	// Long enough that the play goes on while the programs change places.
 	played := p.begin(ctx, githubsim.CI{MinSeconds: 2, MaxSeconds: 3})
 	pool := dbtest.Open(t, dsn).SQL()
 	newest := func() (version int64) {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -45,6 +46,33 @@ type ciState struct {
 	checks   []string
 	tested   map[string]bool // commits that had their run
 	attempts map[string]int  // how often each tree was tested
+	holds    int             // how many hold it
+	held     []func()        // completes what would be complete; mu is held
+}
+
+// HoldCI keeps the checks of a repository ("owner/name") from completing until
+// release is called, once; those whose time was over complete then. What happens
+// before they pass or fail can so be played at any speed.
+func (s *Server) HoldCI(repo string) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.repoNamed(repo)
+	if r == nil {
+		return nil, fmt.Errorf("no repository %s", repo)
+	}
+	r.ci.holds++
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if r.ci.holds--; r.ci.holds > 0 {
+			return
+		}
+		held := r.ci.held
+		r.ci.held = nil
+		for _, complete := range held {
+			complete()
+		}
+	}), nil
 }
 
 // ciFolder is where the trees say what fails.
@@ -222,7 +250,18 @@ func (c *ciState) decide(seed int64, check, tree string, attempt int, o checkOut
 // schedule has a run start and complete by and by. A tenth of its time it
 // waits in line.
 func (s *Server) schedule(run *checkRun, o checkOutcome) {
-	text := func(v string) *string { return &v }
+	ci, text := &run.suite.repo.ci, func(v string) *string { return &v }
+	complete := func() { // mu is held
+		if run.status == "completed" {
+			return
+		}
+		in := runInput{Status: text("completed"), Conclusion: text("success"), Output: &checkOutput{Title: text("Passed"), Summary: text("")}}
+		if !o.pass {
+			in.Conclusion = text("failure")
+			in.Output = &checkOutput{Title: text("Failed"), Summary: text(o.why)}
+		}
+		s.changeRun(run, s.actions.bot, in)
+	}
 	s.work.after(o.took/10, func(context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -232,15 +271,11 @@ func (s *Server) schedule(run *checkRun, o checkOutcome) {
 		s.work.after(o.took-o.took/10, func(context.Context) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if run.status == "completed" {
+			if ci.holds > 0 {
+				ci.held = append(ci.held, complete)
 				return
 			}
-			in := runInput{Status: text("completed"), Conclusion: text("success"), Output: &checkOutput{Title: text("Passed"), Summary: text("")}}
-			if !o.pass {
-				in.Conclusion = text("failure")
-				in.Output = &checkOutput{Title: text("Failed"), Summary: text(o.why)}
-			}
-			s.changeRun(run, s.actions.bot, in)
+			complete()
 		})
 	})
 }
