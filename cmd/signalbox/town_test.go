@@ -121,7 +121,7 @@ func (w *town) startServer() error {
 	if err != nil {
 		return err
 	}
-	w.gate = &gate{DB: d.DB}
+	w.gate = newGate(d.DB)
 	if w.service, err = newService(cfg, d, replacements{clock: w.clock, store: w.gate}); err != nil {
 		return err
 	}
@@ -669,6 +669,7 @@ type look struct {
 	busy                  string // what is being done; "" = nothing
 	undecided             string // what a decision waits for; "" = nothing
 	facts, jobs, webhooks int64
+	moves                 int64 // of the gate, before the rest was seen
 }
 
 // settle waits until nothing is left to do at this moment: no webhook is under
@@ -700,7 +701,7 @@ func (w *town) settle() error {
 		case quiet && now.undecided == "":
 			return nil
 		case quiet:
-			if err := w.gate.open(w.ctx); err != nil {
+			if err := w.gate.open(w.ctx, now.moves); err != nil {
 				return err
 			}
 		case now.busy == "":
@@ -715,26 +716,40 @@ func (w *town) settle() error {
 // gate is a database on which a queue decides only when it is let.
 type gate struct {
 	*db.DB
-	permits atomic.Int64
+	// moves are two for each decision: one when it begins, one when it has
+	// ended. A permit is for the decision that begins after that many.
+	moves, permit atomic.Int64
+}
+
+func newGate(d *db.DB) *gate {
+	g := &gate{DB: d}
+	g.permit.Store(-1)
+	return g
 }
 
 // UpdateDue decides once for each permit.
 func (g *gate) UpdateDue(ctx context.Context, now time.Time, decide engine.Decide) (queue.ID, bool, error) {
-	if g.permits.Swap(0) == 0 {
+	permit := g.permit.Load()
+	if !g.moves.CompareAndSwap(permit, permit+1) {
 		return 0, false, nil
 	}
+	defer g.moves.Add(1)
 	return g.DB.UpdateDue(ctx, now, decide)
 }
 
-// open permits one decision and wakes the engine for it.
-func (g *gate) open(ctx context.Context) error {
-	g.permits.Store(1)
+// open permits the next decision to who saw that many moves, and wakes the
+// engine for it. While a decision is under way, or when one has come between,
+// it permits nothing: what that one leads to has to be done first.
+func (g *gate) open(ctx context.Context, seen int64) error {
+	if seen%2 == 0 {
+		g.permit.Store(seen)
+	}
 	_, err := g.SQL().ExecContext(ctx, `SELECT pg_notify('signalbox', 'plan town')`)
 	return err
 }
 
 func (w *town) look() (look, error) {
-	var l look
+	l := look{moves: w.gate.moves.Load()}
 	if !w.sim.Delivered() {
 		l.busy = "webhooks are under way"
 	}
