@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -43,6 +44,33 @@ func FuzzPreviewQueue(f *testing.F) {
 }
 func FuzzGetPreflight(f *testing.F) { fuzzEndpoint(f, "/v1/getPreflight", `{@main}`) }
 func FuzzRunPreflight(f *testing.F) { fuzzEndpoint(f, "/v1/runPreflight", `{@main}`) }
+
+// FuzzEveryEndpoint sends anything to any endpoint that takes a body: those that
+// have a fuzz test of their own, too, and those that are new.
+func FuzzEveryEndpoint(f *testing.F) {
+	routes := map[string]route{}
+	for _, rt := range (&API{}).routes() {
+		if rt.method == http.MethodPost && !rt.deaf {
+			routes[rt.path] = rt
+			f.Add(rt.path, []byte(sampleOf(rt.path)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, path string, body []byte) {
+		rt, ok := routes[path]
+		if !ok {
+			t.Skip("no such endpoint")
+		}
+		w := newWorld(t, nil)
+		runCommands(w)
+		got := w.send(w.requestFor(rt, "admin", string(body)))
+		if got.Code >= 500 || got.Code == http.StatusUnauthorized || got.Code == http.StatusForbidden {
+			t.Errorf("%s %q: %d %s", path, body, got.Code, got.Body)
+		}
+		if !json.Valid(got.Body.Bytes()) && got.Code != http.StatusNoContent {
+			t.Errorf("%s %q: the answer is not JSON: %s", path, body, got.Body)
+		}
+	})
+}
 
 // Whatever stands in the query, the answer is metrics or an error in JSON.
 func FuzzGetMergeQueueMetrics(f *testing.F) {
