@@ -141,19 +141,27 @@ func (p *Proofs) readRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, ids []st
 	return nil
 }
 
-// readFaults looks for what does not fit together: a move that does not begin
-// where the one before it ended, an entry that is not where its last move left
-// it, a landing that nobody has a receipt of, and a receipt of a landing that
-// the timeline does not know.
+// readFaults looks for what does not fit together: a timeline without a beginning,
+// a move that does not begin where the one before it ended, a submission that does
+// not follow the one before it, an entry that is not where its last move left it, a
+// landing that nobody has a receipt of, and a receipt of a landing that the timeline
+// does not know.
 func (p *Proofs) readFaults(ctx context.Context, tx *sqlx.Tx, q queue.ID, since time.Time) error {
 	err := tx.SelectContext(ctx, &p.Faults, `
 		WITH moves AS (
 			SELECT *, lag(to_state) OVER (PARTITION BY entry_id ORDER BY id) AS before,
+				lag(submission) OVER (PARTITION BY entry_id ORDER BY id) AS submission_before,
 				lead(id) OVER (PARTITION BY entry_id ORDER BY id) IS NULL AS newest
 			FROM timeline WHERE queue_id = $1 AND at >= $2
 		)
 		SELECT format('#%s moved from %s, but was %s', m.pr, m.from_state, m.before)
 			FROM moves m WHERE m.before IS NOT NULL AND m.before <> m.from_state
+		UNION ALL SELECT format('#%s begins as %s: what came before is missing', m.pr, m.from_state)
+			FROM moves m WHERE m.before IS NULL AND m.from_state <> '' AND $6
+		UNION ALL SELECT format('#%s is %s, and has no timeline', e.pr, e.state)
+			FROM entries e WHERE e.queue_id = $1 AND $6 AND NOT EXISTS (SELECT 1 FROM moves m WHERE m.entry_id = e.id)
+		UNION ALL SELECT format('#%s is in submission %s, and was in %s', m.pr, m.submission, m.submission_before)
+			FROM moves m WHERE m.submission <> m.submission_before + CASE WHEN m.to_state = 'not_ready' THEN 1 ELSE 0 END
 		UNION ALL SELECT format('#%s is %s, and its last move was to %s', e.pr, e.state, m.to_state)
 			FROM moves m JOIN entries e ON e.id = m.entry_id WHERE m.newest AND e.state <> m.to_state
 		UNION ALL SELECT format('#%s is called landed by the timeline, and there is no receipt of it', m.pr)
@@ -162,7 +170,7 @@ func (p *Proofs) readFaults(ctx context.Context, tx *sqlx.Tx, q queue.ID, since 
 		UNION ALL SELECT format('#%s landed as %s, and the timeline does not say so', l.pr, left(l.commit, 10))
 			FROM landings l WHERE l.queue_id = $1 AND l.landed_at >= $2 AND NOT EXISTS (
 				SELECT 1 FROM moves m WHERE m.entry_id = l.entry_id AND m.submission = l.submission AND m.to_state = 'merged')`,
-		int64(q), since.UTC(), string(queue.MergedByQueue), string(queue.DirectMerge), string(queue.LandedTreeMismatch))
+		int64(q), since.UTC(), string(queue.MergedByQueue), string(queue.DirectMerge), string(queue.LandedTreeMismatch), since.IsZero())
 	if err != nil {
 		return fmt.Errorf("look for faults in the timeline: %w", err)
 	}

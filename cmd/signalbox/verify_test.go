@@ -54,6 +54,9 @@ func verifyHistory(t *testing.T, dsn string, sim *githubsim.Server, git string) 
 	for _, lie := range []struct{ sql, back, says string }{
 		{`UPDATE runs SET state = 'failed' WHERE state = 'passed'`, `UPDATE runs SET state = 'passed' WHERE state = 'failed' AND why = ''`, "is failed"},
 		{`UPDATE timeline SET from_state = 'testing', to_state = 'tests_passed' WHERE to_state = 'pending' AND pr = 1`, "", "the timeline: #1 moved from"},
+		{`DELETE FROM timeline WHERE pr = 2 AND from_state = ''`, "", "the timeline: #2 begins as not_ready"},
+		{`DELETE FROM timeline WHERE pr = 3`, "", "and has no timeline"},
+		{`UPDATE timeline SET submission = 7 WHERE pr = 5 AND to_state = 'pending'`, "", "the timeline: #5 is in submission 7, and was in 1"},
 		{`DELETE FROM landings WHERE pr = 4`, "", "the timeline: #4 is called landed by the timeline, and there is no receipt of it"},
 		{`UPDATE landings SET tree = repeat('0', 40), tested_tree = repeat('0', 40) WHERE pr = 1`, "", "#1 landed as"},
 	} {
