@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -145,18 +146,18 @@ func (k *copyOf) unfill() {
 	os.Remove(k.filler)
 }
 
-// loseMirrors deletes what the copy has of the repositories.
-func (k *copyOf) loseMirrors() {
-	all, _ := filepath.Glob(filepath.Join(k.mirrors, "*"))
+// loseMirrors deletes what the copy has of the repositories, if it has any.
+func (k *copyOf) loseMirrors() (lost bool) {
+	all, _ := filepath.Glob(filepath.Join(k.mirrors, "*.git"))
 	for _, path := range all {
-		if path != k.filler {
-			os.RemoveAll(path)
-		}
+		lost = os.RemoveAll(path) == nil || lost // git may be at work in it
 	}
+	return lost
 }
 
-// damage spoils one file of the mirrors: cuts it off, or writes into it.
-func (k *copyOf) damage(dice *mathrand.Rand) {
+// damage spoils one file of the mirrors, if there is one: cuts it off, or writes
+// into it.
+func (k *copyOf) damage(dice *mathrand.Rand) bool {
 	var files []string
 	filepath.WalkDir(k.mirrors, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && path != k.filler && !strings.HasSuffix(path, ".lock") {
@@ -165,57 +166,60 @@ func (k *copyOf) damage(dice *mathrand.Rand) {
 		return nil
 	})
 	if len(files) == 0 {
-		return
+		return false
 	}
 	path := files[dice.IntN(len(files))]
 	os.Chmod(path, 0o644) // git's packs cannot be written
 	if dice.IntN(2) == 0 {
-		os.Truncate(path, int64(dice.IntN(64)))
-		return
+		return os.Truncate(path, int64(dice.IntN(64))) == nil
 	}
-	if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
-		noise := make([]byte, 64)
-		rand.Read(noise)
-		f.WriteAt(noise, int64(dice.IntN(256)))
-		f.Close()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return false // it is gone
 	}
+	defer f.Close()
+	noise := make([]byte, 64)
+	rand.Read(noise)
+	_, err = f.WriteAt(noise, int64(dice.IntN(256)))
+	return err == nil
 }
 
 // breakage is something that breaks for a while.
 type breakage struct {
 	name string
-	// begin breaks it and returns what ends that; nil = nothing has to.
-	begin func() (end func())
+	// begin breaks it and returns what ends that; nil = nothing has to. happened is
+	// false when there was nothing to break.
+	begin func() (end func(), happened bool)
 }
 
 // breakages are all that can break, of one copy or of everything.
 func (c *chaos) breakages(k *copyOf) []breakage {
-	link := func(p *proxy, s linkState) func() func() {
-		return func() func() { p.set(s); return func() { p.set(linkUp) } }
+	link := func(p *proxy, s linkState) func() (func(), bool) {
+		return func() (func(), bool) { p.set(s); return func() { p.set(linkUp) }, true }
 	}
 	return []breakage{
-		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
-		{"a server killed", func() func() { k.kill(); return func() { k.start() } }},
-		{"a server stopped for a while", func() func() {
+		{"a server killed", func() (func(), bool) { k.kill(); return k.start, true }},
+		{"a server killed", func() (func(), bool) { k.kill(); return k.start, true }},
+		{"a server stopped for a while", func() (func(), bool) {
 			cmd := k.cmd
-			_ = cmd.Process.Signal(syscall.SIGSTOP) // it may have ended
-			return func() { _ = cmd.Process.Signal(syscall.SIGCONT) }
+			err := cmd.Process.Signal(syscall.SIGSTOP) // it may have ended
+			return func() { _ = cmd.Process.Signal(syscall.SIGCONT) }, err == nil
 		}},
-		{"Postgres killed", func() func() { c.killPostgres(); return c.startPostgres }},
+		{"Postgres killed", func() (func(), bool) { c.killPostgres(); return c.startPostgres, true }},
 		{"the network to Postgres cut", link(k.database, linkCut)},
 		{"the network to Postgres hung", link(k.database, linkHung)},
 		{"the network to GitHub cut", link(k.github, linkCut)},
 		{"the network to GitHub hung", link(k.github, linkHung)},
 		{"no server reached by webhooks", link(c.hooks, linkCut)},
-		{"webhooks repeated and out of order", func() func() {
+		{"webhooks repeated and out of order", func() (func(), bool) {
 			_ = c.sim.SetWebhookFaults(githubsim.WebhookFaults{Repeat: 0.3, Reorder: 0.5, Seed: c.seed})
-			return func() { _ = c.sim.SetWebhookFaults(githubsim.WebhookFaults{}) }
+			return func() { _ = c.sim.SetWebhookFaults(githubsim.WebhookFaults{}) }, true
 		}},
-		{"a call of GitHub's failed", func() func() { c.failCall(); return nil }},
-		{"a call of GitHub's failed", func() func() { c.failCall(); return nil }},
-		{"a mirror lost", func() func() { k.loseMirrors(); return nil }},
-		{"a mirror damaged", func() func() { k.damage(c.dice); return nil }},
-		{"a disk full", func() func() { k.fill(); return k.unfill }},
+		{"a call of GitHub's failed", func() (func(), bool) { c.failCall(); return nil, true }},
+		{"a call of GitHub's failed", func() (func(), bool) { c.failCall(); return nil, true }},
+		{"a mirror lost", func() (func(), bool) { return nil, k.loseMirrors() }},
+		{"a mirror damaged", func() (func(), bool) { return nil, k.damage(c.dice) }},
+		{"a disk full", func() (func(), bool) { k.fill(); return k.unfill, true }},
 	}
 }
 
@@ -228,25 +232,29 @@ func (c *chaos) failCall() {
 	})
 }
 
+// mending is the end of a breakage.
+type mending struct {
+	at  time.Time
+	key string
+	end func()
+}
+
 // breakThings breaks one thing after the other until ctx ends, and mends each
-// after a while, so that several are broken at once.
+// after a while, so that several are broken at once. What breaks next is dealt
+// from a shuffled pack, so that everything has its turn.
 func (c *chaos) breakThings(ctx context.Context) {
-	type mending struct {
-		at  time.Time
-		key string
-		end func()
-	}
 	var broken []mending
+	var pack []int
 	next := time.Now()
 	for ctx.Err() == nil || len(broken) > 0 {
 		time.Sleep(50 * time.Millisecond) // the pace of what breaks
-		for i := 0; i < len(broken); i++ {
-			if m := broken[i]; time.Now().After(m.at) || ctx.Err() != nil {
-				broken = slices.Delete(broken, i, i+1)
-				i--
+		broken = slices.DeleteFunc(broken, func(m mending) bool {
+			over := time.Now().After(m.at) || ctx.Err() != nil
+			if over {
 				m.end()
 			}
-		}
+			return over
+		})
 		for _, k := range c.copies {
 			k.again()
 		}
@@ -254,32 +262,50 @@ func (c *chaos) breakThings(ctx context.Context) {
 			continue
 		}
 		next = time.Now().Add(time.Duration(1000+c.dice.IntN(4000)) * time.Millisecond)
-		copyNumber := c.dice.IntN(len(c.copies))
-		all := c.breakages(c.copies[copyNumber])
-		what := c.dice.IntN(len(all))
-		lasts := time.Duration(500+c.dice.IntN(8000)) * time.Millisecond
-		key := fmt.Sprint(all[what].name, copyNumber)
-		if strings.HasPrefix(key, "the network to Postgres") || strings.HasPrefix(key, "the network to GitHub") {
-			key = fmt.Sprint(strings.Fields(key)[4], copyNumber) // one state at a time
+		if len(pack) == 0 {
+			pack = c.dice.Perm(len(c.breakages(c.copies[0])))
 		}
-		if strings.HasPrefix(key, "Postgres killed") {
-			key = "Postgres killed"
-		}
-		if slices.ContainsFunc(broken, func(m mending) bool { return m.key == key }) {
-			continue // it is broken already
-		}
-		if strings.HasPrefix(key, "a server killed") && c.copies[copyNumber].down {
-			continue
-		}
-		c.broke[all[what].name]++
-		if end := all[what].begin(); end != nil {
-			broken = append(broken, mending{time.Now().Add(lasts), key, end})
+		if m, happened := c.breakOne(pack[0], broken); happened {
+			pack = pack[1:]
+			if m.end != nil {
+				broken = append(broken, m)
+			}
 		}
 	}
 	c.sim.ClearFaults()
 }
 
+// breakOne breaks something of any copy, unless it is broken already.
+func (c *chaos) breakOne(what int, broken []mending) (m mending, happened bool) {
+	copyNumber := c.dice.IntN(len(c.copies))
+	b := c.breakages(c.copies[copyNumber])[what]
+	lasts := time.Duration(500+c.dice.IntN(8000)) * time.Millisecond
+	m = mending{time.Now().Add(lasts), fmt.Sprint(b.name, copyNumber), nil}
+	switch {
+	case strings.HasPrefix(b.name, "the network to "): // one state at a time
+		m.key = fmt.Sprint(strings.Fields(b.name)[3], copyNumber)
+	case b.name == "Postgres killed":
+		m.key = b.name
+	}
+	if slices.ContainsFunc(broken, func(other mending) bool { return other.key == m.key }) ||
+		b.name == "a server killed" && c.copies[copyNumber].down {
+		return m, false
+	}
+	if m.end, happened = b.begin(); happened {
+		c.broke[b.name]++
+		c.t.Logf("%s of copy %d: %s, %s", time.Now().Format(time.TimeOnly), copyNumber, b.name, lasts)
+	}
+	return m, happened
+}
+
 func killProcess(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+
+// count is how many lines of a log match.
+func (b *lockedBuffer) count(what *regexp.Regexp) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(what.FindAllIndex(b.buf.Bytes(), -1))
+}
 
 // panics are the lines of a log that tell of a panic or of a race.
 func (b *lockedBuffer) panics() []string {

@@ -12,15 +12,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lib/pq"
+
 	"signalbox/db"
 	"signalbox/queue"
 )
 
 // calm waits until every submission has ended, no job is left, and no test
-// branch. It fails the test when that takes too long, and says what is left.
+// branch. It fails the test when nothing ends for too long, and says what is left.
 func (c *chaos) calm() {
 	c.t.Helper()
 	began := time.Now()
+	fewest, since := 1<<30, began
 	for _, k := range c.copies {
 		k.await()
 	}
@@ -33,13 +36,16 @@ func (c *chaos) calm() {
 			}
 		}
 		left, err := c.left(d)
+		if len(left) < fewest {
+			fewest, since = len(left), time.Now()
+		}
 		switch {
 		case err != nil:
 			c.t.Fatal(err)
 		case len(left) == 0:
 			still++
-		case time.Since(began) > calmLimit || c.ctx.Err() != nil:
-			c.fail("%s later there still is:\n%s", time.Since(began), strings.Join(left, "\n"))
+		case time.Since(since) > calmLimit || c.ctx.Err() != nil:
+			c.fail("%s later, and after %s in which nothing ended, there still is:\n%s", time.Since(began), time.Since(since), strings.Join(left, "\n"))
 		default:
 			still = 0
 		}
@@ -105,6 +111,9 @@ func (c *chaos) left(d *db.DB) ([]string, error) {
 	return left, err
 }
 
+// longEnough is how long a run takes in which everything breaks at least once.
+const longEnough = 3 * time.Minute
+
 // check looks whether the promises hold.
 func (c *chaos) check() {
 	d := c.open(chaosDatabase)
@@ -121,12 +130,48 @@ func (c *chaos) check() {
 		if err != nil {
 			c.t.Errorf("%s: %v", q.name, err)
 		}
+		for _, fault := range q.ledger(d).faults() {
+			c.t.Errorf("%s: %s", q.name, fault)
+		}
 		states := q.states(d)
 		q.figures = fmt.Sprintf("%d pull requests, %d landings (%v), %d pushes past the queue, paused itself %d times, ended %v", len(q.pulls), len(found.Landings), found.Ways, len(q.foreign), q.paused, states)
+	}
+	for _, b := range c.breakages(c.copies[0]) {
+		if c.broke[b.name] == 0 && *chaosFor >= longEnough {
+			c.t.Errorf("in %s there never was %s", *chaosFor, b.name)
+		}
 	}
 	if c.t.Failed() {
 		c.fail("a promise is broken")
 	}
+}
+
+// ledger gathers what is known of the queue's branch without the queue.
+func (q *chaosQueue) ledger(d *db.DB) ledger {
+	q.c.t.Helper()
+	l := ledger{foreign: q.foreign, own: map[int]string{}, merged: map[int]bool{}, lanes: q.lanes}
+	var err error
+	if l.commits, err = q.c.sim.Log(q.c.ctx, q.repo(), "main"); err == nil {
+		l.paths, err = q.c.sim.Files(q.repo(), l.commits[0].Tree)
+	}
+	if err == nil {
+		l.passed, err = q.c.sim.Passed(q.repo(), demoChecks...)
+	}
+	var merged []int64
+	if err == nil {
+		err = d.SQL().QueryRowContext(q.c.ctx, `SELECT array_agg(DISTINCT pr) FROM timeline WHERE queue_id = $1 AND to_state = 'merged'`,
+			int64(q.queue.ID)).Scan(pq.Array(&merged))
+	}
+	if err != nil {
+		q.c.t.Fatal(err)
+	}
+	for _, pr := range merged {
+		l.merged[int(pr)] = true
+	}
+	for pr, p := range q.pulls {
+		l.own[pr] = p.path
+	}
+	return l
 }
 
 // states counts how pull requests have ended, and demands that the harmless ones

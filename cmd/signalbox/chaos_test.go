@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -31,9 +32,13 @@ var (
 	chaosSeed = flag.Uint64("chaos-seed", 0, "what is broken and when, and what people do; 0 takes one from the clock")
 )
 
-// calmLimit is how long everything may take to end once nothing breaks any more:
+// calmLimit is for how long nothing may end although nothing breaks any more:
 // longer than the deadline after which a vanished job is asked for again.
 const calmLimit = 15 * time.Minute
+
+// crowd is how many pull requests of one queue are under way before people wait
+// with new ones: what ends in the calm shall not depend on how fast the machine is.
+const crowd = 40
 
 // TestChaos runs three copies of the server on one Postgres that commits
 // durably, and a simulated GitHub with real git, each connected through networks
@@ -96,7 +101,7 @@ const chaosDatabase = "chaos"
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), *chaosFor+calmLimit+5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), *chaosFor+2*calmLimit)
 	t.Cleanup(cancel)
 	folder, err := os.MkdirTemp("", "signalbox-chaos-") // t.TempDir is out of reach for the user of Postgres
 	if err != nil {
@@ -207,7 +212,20 @@ func (c *chaos) figures() string {
 	for _, k := range c.copies {
 		starts += k.starts
 	}
-	fmt.Fprintf(&b, "%d starts of a server.", starts)
+	fmt.Fprintf(&b, "%d starts of a server. Their logs tell of", starts)
+	for _, felt := range []struct{ what, line string }{
+		{"a full disk", `(?i)no space left on device|file too large|quota exceeded`},
+		{"a mirror thrown away because it was damaged or gone", `rebuild mirror`},
+		{"a mirror fetched anew", `made mirror`},
+		{"a job tried again", `failed and will be tried again`},
+		{"a database that is not there", `(?i)connection refused|bad connection|shutting down|unexpected EOF|the database system`},
+	} {
+		n := 0
+		for _, k := range c.copies {
+			n += k.log.count(regexp.MustCompile(felt.line))
+		}
+		fmt.Fprintf(&b, " %s: %d lines;", felt.what, n)
+	}
 	for _, q := range c.queues {
 		fmt.Fprintf(&b, "\n%s: %s", q.name, q.figures)
 	}
@@ -248,6 +266,7 @@ type chaosQueue struct {
 	queue   queue.Queue
 	pulls   map[int]*chaosPull
 	paused  int             // how often it has paused itself
+	waiting int             // pull requests that are under way, when somebody last looked
 	foreign map[string]bool // commits that people pushed straight to main
 	err     error
 	figures string
@@ -259,6 +278,7 @@ func (q *chaosQueue) repo() string { return demoOrg + "/" + q.name }
 type chaosPull struct {
 	author string
 	branch string
+	path   string // a file that it alone adds
 	// harmless: it changes files of its own alone, and nobody does anything to
 	// it but merge it: it must land.
 	harmless bool
@@ -268,10 +288,16 @@ type chaosPull struct {
 func (q *chaosQueue) people(ctx context.Context) {
 	for n := 1; ; n++ {
 		wait := time.Duration(500+q.dice.IntN(2500)) * time.Millisecond
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
+		for wait > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+			if wait = 0; q.waiting >= crowd {
+				wait = time.Second
+				_ = q.look(ctx) // who reaches nobody looks again
+			}
 		}
 		if q.err = q.deed(ctx, n); q.err != nil && ctx.Err() == nil {
 			return
@@ -325,9 +351,13 @@ func (q *chaosQueue) deed(ctx context.Context, n int) error {
 // of what somebody pushed at the same moment, and the queue has said so.
 func (q *chaosQueue) look(ctx context.Context) error {
 	var known struct {
-		State string `json:"state"`
+		State    string     `json:"state"`
+		UnderWay []struct{} `json:"enqueuedPullRequests"`
 	}
 	err := q.client.Call(ctx, "getQueue", nil, &known)
+	if err == nil {
+		q.waiting = len(known.UnderWay)
+	}
 	if err == nil && known.State == "paused" {
 		q.paused++
 		err = q.client.Call(ctx, "updateQueue", map[string]any{"state": "running"}, nil)
@@ -345,7 +375,7 @@ func (q *chaosQueue) contribute(ctx context.Context, n int) error {
 	lane := q.dice.IntN(3)
 	path := fmt.Sprintf("lane%d/%d", lane, n)
 	files := map[string]string{path: author + "\n"}
-	p := &chaosPull{author: author, harmless: true}
+	p := &chaosPull{author: author, path: path, harmless: true}
 	switch kind := q.dice.IntN(10); {
 	case kind == 0:
 		files[fmt.Sprintf(".ci-sim/%s/%d", demoChecks[q.dice.IntN(2)], n)] = ""

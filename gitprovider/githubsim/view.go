@@ -105,3 +105,46 @@ func (s *Server) CheckRuns(repo, sha, app string) ([]string, error) {
 	slices.Sort(all)
 	return all, nil
 }
+
+// Passed are the trees of all commits on which every one of the checks has
+// succeeded, whoever asked for them.
+func (s *Server) Passed(repo string, checks ...string) (trees map[string]bool, err error) {
+	r, err := s.repository(repo)
+	if err != nil {
+		return nil, err
+	}
+	var commits []string
+	s.mu.Lock()
+	for sha, suites := range r.suites {
+		succeeded := map[string]bool{}
+		for _, u := range suites {
+			for _, c := range u.runs {
+				succeeded[c.name] = succeeded[c.name] || c.conclusion == "success"
+			}
+		}
+		if !slices.ContainsFunc(checks, func(name string) bool { return !succeeded[name] }) {
+			commits = append(commits, sha)
+		}
+	}
+	s.mu.Unlock()
+	trees = map[string]bool{}
+	for _, sha := range commits {
+		c, err := r.git.commit(sha)
+		if err != nil {
+			return nil, fmt.Errorf("read a commit that was tested: %w", err)
+		}
+		trees[c.Tree] = true
+	}
+	return trees, nil
+}
+
+// Files lists the paths of all files of a tree.
+func (s *Server) Files(repo, tree string) ([]string, error) {
+	r, err := s.repository(repo)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	err = r.git.files(tree, "", func(path string, _ treeEntry) error { paths = append(paths, path); return nil })
+	return paths, err
+}
