@@ -84,6 +84,9 @@ func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *gith
 	dsn, host = s.dsn, s.sim
 	p, child, store := s.play, s.child, s.store
 	planted := plant(host, s.token)
+	if err := persist(ctx, func() error { return planted.subscribe(ctx, p.client.Client) }); err != nil {
+		t.Fatal(err)
+	}
 	watched := planted.watch(t)
 	played := p.begin(ctx, githubsim.CI{MinSeconds: 0.2, MaxSeconds: 0.4})
 

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/lib/pq"
 
+	"signalbox/api"
 	"signalbox/db"
 	"signalbox/gitprovider/githubsim"
 )
@@ -34,6 +37,23 @@ var hostTokens = regexp.MustCompile(`gh[pousr]_[A-Za-z0-9]{10,}`)
 func plant(host *githubsim.Server, token string) planted {
 	lines := strings.Split(string(host.AppKeyPEM()), "\n")
 	return planted{"the webhook secret": childSecret, "the API token": token, "the App's key": lines[len(lines)/2]}
+}
+
+// subscribe plants the secrets of two subscribers: what deliveries to one are signed
+// with, and the address of a channel in Slack, which is one.
+func (p planted) subscribe(ctx context.Context, c *api.Client) error {
+	const channel = "T0/B0/plantedchannel"
+	var made struct {
+		Secret string `json:"secret"`
+	}
+	// Nobody is there: deliveries fail, which is logged.
+	err := c.Post(ctx, "createSubscriber", map[string]any{"name": "ops", "url": "https://hooks.invalid/x", "events": []string{"*"}}, &made)
+	if err == nil && made.Secret == "" {
+		err = errors.New("a subscriber has no secret")
+	}
+	p["what deliveries are signed with"], p["the address of a channel"] = made.Secret, channel
+	return errors.Join(err, c.Post(ctx, "createSubscriber", map[string]any{
+		"name": "room", "kind": "slack", "url": "https://hooks.slack.com/services/" + channel, "events": []string{"queue.settings_changed"}}, nil))
 }
 
 // in finds a secret in a text.
