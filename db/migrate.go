@@ -51,8 +51,15 @@ func Migrate(ctx context.Context, pool *sql.DB) (err error) {
 	if _, err := river.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return fail("migrate the job tables", err)
 	}
-	return nil
+	_, err = pool.ExecContext(ctx, unneeded)
+	return fail("migrate the job tables", err)
 }
+
+// unneeded removes what River's migrations make for looking jobs up by what is
+// in them, which nobody here does. Each job that is added would pay for it, and
+// now and then one for thousands: Postgres tidies such indexes up in the middle
+// of an insert.
+const unneeded = `DROP INDEX IF EXISTS river_job_args_index, river_job_metadata_index`
 
 // newProvider runs our own migrations. It takes no lock: Migrate holds one for
 // River's too.

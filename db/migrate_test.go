@@ -100,6 +100,15 @@ func TestManyProgramsMayMigrateAtOnce(t *testing.T) {
 
 // A program runs on a schema that has more than it knows, unless that says that
 // it must not; then it neither starts nor takes requests.
+// An index of what is in jobs would be paid for by every decision.
+func TestNobodyLooksIntoJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if n := w.count(`SELECT count(*) FROM pg_indexes WHERE tablename = 'river_job' AND indexdef LIKE '%USING gin%' AND $1`, true); n != 0 {
+		t.Errorf("the table of jobs has %d indexes of their contents", n)
+	}
+}
+
 func TestAProgramThatIsTooOldRefusesToRun(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
