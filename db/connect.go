@@ -44,7 +44,6 @@ func (db *DB) Connect(ctx context.Context, c account.Connection) error {
 	if err != nil {
 		return fail(fmt.Sprintf("connect installation %d of %s", c.Installation.ID, clean(c.Installation.Account)), err)
 	}
-	db.signals.raise()
 	return nil
 }
 
@@ -334,5 +333,6 @@ func (w *connecting) tell(ctx context.Context, fact queue.Fact, statement string
 	if len(repos) == 0 {
 		return nil
 	}
-	return w.db.notify(ctx, w.tx, factsAppended)
+	w.db.notify(w.tx, queue.FactsArrived)
+	return nil
 }

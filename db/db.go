@@ -49,8 +49,8 @@ type DB struct {
 	jobs    *jobs
 	name    string // of this program among those that share the database
 	signals *signals
-	notices *signals // of what is to be delivered to subscribers
 	answers *answers
+	wishes  *wishes
 	dropped atomic.Int64
 	zip     *zstd.Encoder
 	unzip   *zstd.Decoder
@@ -63,10 +63,14 @@ type DB struct {
 	listing *together[queue.ID, []queue.Entry]
 	lists   listCache
 
-	listen sync.Once
-	ctx    context.Context // ends with Close; the listener's
-	cancel context.CancelFunc
-	wg     sync.WaitGroup // goroutines of ours
+	uncommitted uncommitted
+	unspread    *signals // of what other programs have yet to hear
+	toSpread    <-chan queue.News
+
+	listen, spreading sync.Once
+	ctx               context.Context // ends with Close; the listener's
+	cancel            context.CancelFunc
+	wg                sync.WaitGroup // goroutines of ours
 }
 
 // Open connects. It fails when Postgres cannot be reached or the DSN makes no
@@ -85,13 +89,14 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), notices: newSignals(), answers: newAnswers(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
+		signals: newSignals(), unspread: newSignals(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](),
 	}
 	if db.now == nil {
 		db.now = time.Now
 	}
+	db.toSpread, _ = db.unspread.join(queue.AnyNews)
 	db.ctx, db.cancel = context.WithCancel(context.Background())
 	if db.zip, db.unzip, err = newZip(); err == nil {
 		db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log)

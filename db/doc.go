@@ -31,8 +31,15 @@
 // the two happen, one of them sees the other's work.
 //
 // Deliveries of webhooks reach the inbox through two writers, each of which
-// stores whatever waits in one statement: see inbound. Wishes, whose senders wait
-// for a decision, go the same way: see Wish. One decision answers all of them.
+// stores whatever waits in one statement: see inbound.
+//
+// A wish, whose sender waits for a decision, is handed to the next one of this
+// program from memory: see Wish. What came of it is committed with the decision,
+// which answers all whose wishes it had. Where another program has the queue in
+// hand, wishes go into the inbox in the way of deliveries.
+//
+// Programs are woken after a commit, each by itself at once, the others by
+// notification: see announce.
 //
 // What many callers ask at the same time is asked once: see together.
 //

@@ -1,17 +1,22 @@
 package db
 
-import "signalbox/queue"
+import (
+	"time"
+
+	"signalbox/queue"
+)
 
 // StoreWishesTogether writes wishes about a pull request, one for each of the
 // queues, as one batch, and returns what their senders would be told.
 func (db *DB) StoreWishesTogether(repo queue.RepoID, fact queue.Fact, queues ...queue.ID) ([]error, error) {
-	rows, err := rowsOfFacts([]queue.Fact{fact})
-	if err != nil {
-		return nil, err
-	}
 	var batch []*wish
 	for _, q := range queues {
-		batch = append(batch, &wish{row: wishRow{int64(repo), int64(q), rows[0]}, stored: make(chan error, 1), left: true})
+		w, err := newWish(repo, q, fact)
+		if err != nil {
+			return nil, err
+		}
+		w.left = true
+		batch = append(batch, w)
 	}
 	db.storeWishes(batch)
 	told := make([]error, len(batch))
@@ -19,4 +24,17 @@ func (db *DB) StoreWishesTogether(repo queue.RepoID, fact queue.Fact, queues ...
 		told[i] = <-w.stored
 	}
 	return told, nil
+}
+
+// Patient makes wishes wait in memory for as long as a decision takes.
+func (db *DB) Patient() { db.wishes.patience = time.Hour }
+
+// Wishing is how many wishes wait in memory.
+func (db *DB) Wishing() (n int) {
+	db.wishes.mu.Lock()
+	defer db.wishes.mu.Unlock()
+	for _, list := range db.wishes.waiting {
+		n += len(list)
+	}
+	return n
 }

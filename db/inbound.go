@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"time"
+
+	"signalbox/queue"
 )
 
 const (
@@ -99,6 +101,9 @@ func (db *DB) storeTogether(batch []arrival) error {
 	known, err := db.receive(ctx, db.sql, deliveries)
 	if err != nil {
 		return err
+	}
+	if len(known) < len(batch) {
+		db.announce(queue.FactsArrived)
 	}
 	for _, a := range batch {
 		a.stored <- storing{fresh: !known[a.ID]}

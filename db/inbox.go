@@ -97,13 +97,21 @@ func (db *DB) Append(ctx context.Context, repo queue.RepoID, q queue.ID, facts .
 		if _, err := db.insertFacts(ctx, tx, repo, q, rows); err != nil {
 			return err
 		}
-		return db.notify(ctx, tx, factsAppended)
+		db.notify(tx, newsOfFacts(q))
+		return nil
 	})
 	if err != nil {
 		return fail("append facts", missingIs(err, queue.ErrNotFound))
 	}
-	db.signals.raise()
 	return nil
+}
+
+// newsOfFacts is the news that facts were appended for a queue, or for none yet.
+func newsOfFacts(q queue.ID) queue.News {
+	if q == 0 {
+		return queue.FactsArrived
+	}
+	return queue.FactsWait
 }
 
 // missingIs replaces a broken reference: what was referred to does not exist.

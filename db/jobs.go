@@ -83,9 +83,10 @@ func newJobs(pool *sql.DB, attempts func(kind string) int, log *slog.Logger) (*j
 }
 
 // insert adds a job for each action to the transaction, but none to tell of an
-// entry when one that nobody has started will tell it anyway.
-func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) error {
-	actions, err := withoutTold(ctx, tx, actions)
+// entry when one that nobody has started will tell it anyway. Of those that
+// are untold there can be no such job.
+func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold ...queue.EntryID) error {
+	actions, err := withoutTold(ctx, tx, actions, untold)
 	if err != nil || len(actions) == 0 {
 		return err
 	}
@@ -127,10 +128,14 @@ const tellingsLooked = 300
 // not count. Therefore those that count are locked: nobody starts them before
 // we have committed, because River skips jobs that are locked, as this skips
 // jobs that River has locked.
-func withoutTold(ctx context.Context, tx *sqlx.Tx, actions []queue.Action) ([]queue.Action, error) {
+func withoutTold(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold []queue.EntryID) ([]queue.Action, error) {
+	fresh := map[queue.EntryID]bool{}
+	for _, id := range untold {
+		fresh[id] = true
+	}
 	var entries []queue.EntryID
 	for _, a := range actions {
-		if a, ok := a.(queue.SyncPR); ok {
+		if a, ok := a.(queue.SyncPR); ok && !fresh[a.Entry] {
 			entries = append(entries, a.Entry)
 		}
 	}

@@ -77,7 +77,8 @@ func (db *DB) tell(ctx context.Context, tx *sqlx.Tx, org int64, notices []notice
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return err
 	}
-	return db.notify(ctx, tx, eventsNoted)
+	db.notify(tx, queue.DeliveriesWait)
+	return nil
 }
 
 // tellOfTests has subscribers told of what changed about tests, in the
@@ -164,7 +165,8 @@ func (db *DB) AddTestDelivery(ctx context.Context, org int64, id, kind string, b
 			return fmt.Errorf("insert: %w", err)
 		}
 		d = row.delivery()
-		return db.notify(ctx, tx, eventsNoted)
+		db.notify(tx, queue.DeliveriesWait)
+		return nil
 	})
 	return d, fail("add a delivery", err)
 }

@@ -37,6 +37,7 @@ func (db *DB) CreateQueue(ctx context.Context, org int64, host, owner, name, bra
 			return fmt.Errorf("read the new queue: %w", err)
 		}
 		created = row.queue()
+		db.notify(tx, queue.TimesChanged|queue.QueueChanged)
 		return audit(ctx, tx, org, id, account.Audit{At: now, By: account.AuthorOf(ctx), Deed: account.QueueCreated, Subject: subjectOf(&created)})
 	})
 	return created, fail("create queue", err)

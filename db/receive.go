@@ -48,7 +48,6 @@ func (db *DB) Receive(ctx context.Context, id string, host string, repoHostID in
 	if err != nil {
 		return false, fail("receive "+d.ID, err)
 	}
-	db.signals.raise()
 	return fresh, nil
 }
 
@@ -75,12 +74,8 @@ func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []d
 			SELECT g.repository_id, f.kind, f.pr, f.commit, f.branch, f.everybody, f.body, $2
 			FROM given g JOIN fresh USING (id), json_to_recordset(g.facts)
 				AS f (kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
-			RETURNING 1
-		), told AS (
-			SELECT pg_notify($3, $4) FROM (SELECT count(*) AS n FROM stored) s WHERE s.n > 0
 		)
-		SELECT id FROM given WHERE id NOT IN (SELECT id FROM fresh) AND (SELECT count(*) FROM told) >= 0`,
-		text, db.clock(), channel, factsAppended+" "+db.name); err != nil {
+		SELECT id FROM given WHERE id NOT IN (SELECT id FROM fresh)`, text, db.clock()); err != nil {
 		return nil, fmt.Errorf("store facts: %w", err)
 	}
 	repeated = map[string]bool{}
@@ -119,7 +114,8 @@ func (db *DB) receiveConnections(ctx context.Context, d delivery, connections []
 		if _, err := db.insertFacts(ctx, tx, repo, 0, d.Facts); err != nil {
 			return err
 		}
-		return db.notify(ctx, tx, factsAppended)
+		db.notify(tx, queue.FactsArrived)
+		return nil
 	})
 	return fresh, err
 }

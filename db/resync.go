@@ -32,13 +32,10 @@ func (db *DB) ResyncSoon(ctx context.Context, now time.Time) error {
 			stamp(now.Add(-notReadyAgain))); err != nil {
 			return fmt.Errorf("mark entries: %w", err)
 		}
-		return db.notify(ctx, tx, planSaved)
+		db.notify(tx, queue.TimesChanged)
+		return nil
 	})
-	if err != nil {
-		return fail("have everything read again", err)
-	}
-	db.signals.raise()
-	return nil
+	return fail("have everything read again", err)
 }
 
 // Listening is a repository that takes commands, and since when.

@@ -55,7 +55,7 @@ func TestNothingThatHappensOftenScansALargeTable(t *testing.T) {
 		t.Skip("350,000 rows")
 	}
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, func(c *db.Config) { c.MaxIdle = 1 }) // so that it has one connection
 	w.fill()
 	ctx := t.Context()
 	append := func(d *db.DB, q queue.ID, facts ...queue.Fact) error { return d.Append(ctx, w.repo.ID, q, facts...) }

@@ -11,6 +11,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"signalbox/account"
+	"signalbox/queue"
 )
 
 // deliveryRow is a delivery as its table has it.
@@ -187,7 +188,8 @@ func (db *DB) Redeliver(ctx context.Context, org int64, id string, number int64)
 			return fmt.Errorf("insert: %w", err)
 		}
 		d = row.delivery()
-		return db.notify(ctx, tx, eventsNoted)
+		db.notify(tx, queue.DeliveriesWait)
+		return nil
 	})
 	return d, fail("deliver again", err)
 }

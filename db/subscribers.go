@@ -220,9 +220,7 @@ func (db *DB) ChangeSubscriber(ctx context.Context, org int64, id string, deed a
 		if len(changes) == 0 && bytes.Equal(fresh, sealed) {
 			return nil
 		}
-		if err := db.notify(ctx, tx, eventsNoted); err != nil { // what waits may go out now
-			return err
-		}
+		db.notify(tx, queue.DeliveriesWait) // what waits may go out now
 		return db.auditSubscriber(ctx, tx, org, deed, after, changes...)
 	})
 	return after, fail("change a subscriber", err)

@@ -43,13 +43,11 @@ func (db *DB) SetImpactedTargets(ctx context.Context, repo queue.RepoID, pr int6
 		if _, err := db.insertFacts(ctx, tx, repo, 0, rows); err != nil {
 			return err
 		}
-		return db.notify(ctx, tx, factsAppended)
+		db.notify(tx, queue.FactsArrived)
+		return nil
 	})
 	if err != nil {
 		return fail(fmt.Sprintf("store the impacted targets of #%d", pr), missingIs(err, queue.ErrNotFound))
-	}
-	if fresh {
-		db.signals.raise()
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func attachTargets(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot) error {
 // wakeForTargets makes a queue due at once when a decision leaves behind an
 // entry whose targets are known although it did not see them: it was submitted,
 // or its head learned of, only now. The next decision finds them.
-func wakeForTargets(ctx context.Context, tx *sqlx.Tx, p *queue.Plan, now time.Time) error {
+func (db *DB) wakeForTargets(ctx context.Context, tx *sqlx.Tx, p *queue.Plan, now time.Time) error {
 	if p.Queue.ReportedMode() != queue.Parallel {
 		return nil
 	}
@@ -50,6 +50,7 @@ func wakeForTargets(ctx context.Context, tx *sqlx.Tx, p *queue.Plan, now time.Ti
 	newest, err := newestTargets(ctx, tx, p.Queue.Repo.ID, prs, heads)
 	if len(newest) > 0 && (p.Wake.IsZero() || p.Wake.After(now)) {
 		p.Wake = now
+		db.notify(tx, queue.TimesChanged)
 	}
 	return err
 }

@@ -37,7 +37,6 @@ type testEntry struct {
 	failed   []flaky.Seen
 	excusals map[uuid.UUID]excusal  // of what failed
 	rows     map[uuid.UUID]*caseRow // tests whose history is at hand
-	told     bool                   // a queue was told
 }
 
 // EnterUpload stores what was read of an upload and all that follows from it,
@@ -47,7 +46,6 @@ type testEntry struct {
 // entered already is left as it is.
 func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) error {
 	now := db.clock()
-	told := false
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		if err := lockTests(ctx, tx, u.Repository); err != nil {
 			return err
@@ -57,13 +55,8 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 			return err
 		}
 		e := &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, outcomes: outcomes{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
-		err := e.all()
-		told = e.told
-		return err
+		return e.all()
 	})
-	if err == nil && told {
-		db.signals.raise()
-	}
 	return fail(fmt.Sprintf("enter test report %d", u.ID), err)
 }
 

@@ -53,12 +53,14 @@ func (db *DB) once(ctx context.Context, opts *sql.TxOptions, f func(tx *sqlx.Tx)
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer tx.Rollback() // does nothing after Commit
+	defer db.uncommitted.take(tx)
 	if err := f(tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	db.announce(db.uncommitted.take(tx))
 	return nil
 }
 

@@ -26,7 +26,10 @@ var errNotDue = errors.New("not due")
 type folded struct {
 	id    queue.ID
 	facts []int64 // ids, dropped ones too
-	plan  queue.Plan
+	// wishes are those that came from memory. Their ids among the facts are
+	// below zero: see wishID.
+	wishes []*wish
+	plan   queue.Plan
 	// answers are those of wishes, dropped ones too.
 	answers map[int64]queue.Answer
 	// snapshot is the window as the decision left it, for people who wait for
@@ -43,16 +46,16 @@ type folded struct {
 // What decide leaves in the snapshot must be what its plan makes of the queue:
 // it is what those who wait for an answer are shown.
 //
+// When ok, the caller calls again: facts that came for the queue meanwhile need
+// not have woken anybody.
+//
 // When decide panics, the transaction is rolled back and the panic goes on.
 // With an error, id says which queue it was about, 0 if none was claimed.
 func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan) (id queue.ID, ok bool, err error) {
 	now = now.UTC().Truncate(time.Microsecond)
 	for {
 		var done folded
-		err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-			done = folded{answers: map[int64]queue.Answer{}}
-			return db.update(ctx, tx, now, decide, &done)
-		})
+		err := db.updateOne(ctx, now, decide, &done)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return 0, false, nil
@@ -61,22 +64,63 @@ func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.S
 		case err != nil:
 			return done.id, false, fail(fmt.Sprintf("decide on queue %d", done.id), err)
 		}
-		db.saved(ctx, now, &done)
 		return done.id, true, nil
 	}
 }
 
+// updateOne makes one decision. Whatever becomes of it, also when decide panics,
+// nobody waits for ever: see giveBack.
+func (db *DB) updateOne(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
+	defer db.giveBack(done)
+	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		db.giveBack(done) // of a try that others got in the way of
+		*done = folded{answers: map[int64]queue.Answer{}}
+		return db.update(ctx, tx, now, decide, done)
+	})
+	switch {
+	case err == nil:
+		db.saved(ctx, now, done)
+	case unreachable(err): // it may even have been committed: only who wished can find out
+		done.answerAll(func(int) wishAnswer { return wishAnswer{err: fail("decide on a wish", err)} })
+	}
+	return err
+}
+
+// giveBack ends the hold on a queue, and has wishes wait again that got no
+// answer.
+func (db *DB) giveBack(done *folded) {
+	if done.id == 0 {
+		return
+	}
+	if db.wishes.release(done.id, done.wishes) {
+		db.signals.raise(queue.FactsWait)
+	}
+	done.wishes = nil
+}
+
+// wishID is the id among the facts of a decision of the ith wish from memory.
+func wishID(i int) int64 { return -1 - int64(i) }
+
+// answerAll answers the wishes that came from memory.
+func (done *folded) answerAll(answer func(i int) wishAnswer) {
+	for i, w := range done.wishes {
+		w.answer <- answer(i) // has room: it is sent to once
+	}
+	done.wishes = nil
+}
+
 func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
-	row, err := claim(ctx, tx, now)
+	row, err := claim(ctx, tx, now, db.wishes.look())
 	if err != nil {
 		return err
 	}
 	done.id = queue.ID(row.ID)
+	done.wishes = db.wishes.take(done.id)
 	facts, err := db.unread(ctx, tx, done)
 	if err != nil {
 		return err
 	}
-	if len(done.facts) == 0 && !due(row.WakeAt, now) && !due(row.HeldUntil, now) {
+	if len(facts) == 0 && len(done.facts) == 0 && !due(row.WakeAt, now) && !due(row.HeldUntil, now) {
 		return errNotDue
 	}
 	s, err := db.readWindow(ctx, tx, row, namesIn(facts), now)
@@ -93,7 +137,7 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 		return fmt.Errorf("the plan is for queue %d", done.plan.Queue.ID)
 	}
 	for _, f := range facts {
-		if answer, ok := done.plan.Answers[f.ID]; ok && isWish(f.Fact) {
+		if answer, ok := done.plan.Answers[f.ID]; ok && f.ID > 0 && isWish(f.Fact) {
 			done.answers[f.ID] = answer
 		}
 	}
@@ -116,6 +160,9 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 // about. All who asked share the cost.
 func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, facts []queue.Received, now time.Time, done *folded) error {
 	awaited := db.answers.awaited(facts)
+	for _, w := range done.wishes {
+		awaited = append(awaited, w.fact)
+	}
 	if len(awaited) == 0 {
 		return nil
 	}
@@ -132,22 +179,24 @@ func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, facts []
 
 func due(t stamp, now time.Time) bool { return !time.Time(t).IsZero() && !now.Before(time.Time(t)) }
 
-// claim locks the row of a queue that is due and that nobody else has locked.
-func claim(ctx context.Context, tx *sqlx.Tx, now time.Time) (queueRow, error) {
+// claim locks the row of a queue that is due, or for which wishes wait in memory,
+// and that nobody else has locked.
+func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (queueRow, error) {
 	var row queueRow
 	err := tx.GetContext(ctx, &row, selectQueue+`
-		WHERE q.held_until <= $1 OR (q.held_until IS NULL AND (q.wake_at <= $1
+		WHERE q.held_until <= $1 OR (q.held_until IS NULL AND (q.wake_at <= $1 OR q.id = ANY($2)
 			OR EXISTS (SELECT 1 FROM inbox_routes u WHERE u.queue_id = q.id)))
 		ORDER BY q.turn, q.id LIMIT 1
-		FOR NO KEY UPDATE OF q SKIP LOCKED`, now)
+		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, pq.Array(wished))
 	if err != nil {
 		return row, fmt.Errorf("claim a queue: %w", err)
 	}
 	return row, nil
 }
 
-// unread reads the unread facts of a queue. One that this version does not
-// understand is counted and left out: it must not hold up the queue.
+// unread reads the unread facts of a queue, and adds the wishes from memory. One
+// that this version does not understand is counted and left out: it must not
+// hold up the queue.
 func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Received, error) {
 	var rows []struct {
 		ID   int64  `json:"id"`
@@ -159,7 +208,7 @@ func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Re
 		WHERE u.queue_id = $1 ORDER BY u.inbox_id LIMIT $2`, int64(done.id), foldAtOnce); err != nil {
 		return nil, fmt.Errorf("read facts: %w", err)
 	}
-	facts := make([]queue.Received, 0, len(rows))
+	facts := make([]queue.Received, 0, len(rows)+len(done.wishes))
 	for _, row := range rows {
 		done.facts = append(done.facts, row.ID)
 		fact, err := queue.DecodeFact(row.Kind, row.Body)
@@ -171,13 +220,16 @@ func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Re
 		}
 		facts = append(facts, queue.Received{ID: row.ID, Fact: fact})
 	}
+	for i, w := range done.wishes {
+		facts = append(facts, queue.Received{ID: wishID(i), Fact: w.fact})
+	}
 	return facts, nil
 }
 
 // save writes everything that a decision wants.
 func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded) error {
 	p := &done.plan
-	if err := wakeForTargets(ctx, tx, p, now); err != nil {
+	if err := db.wakeForTargets(ctx, tx, p, now); err != nil {
 		return err
 	}
 	for _, step := range []func() error{
@@ -189,21 +241,34 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 		func() error { return saveReceipts(ctx, tx, done.id, p.Receipts) },
 		func() error { return saveAnswers(ctx, tx, done.answers) },
 		func() error { return forget(ctx, tx, done.id, done.facts) },
-		func() error { return db.jobs.insert(ctx, tx, p.Actions) },
+		func() error { return db.jobs.insert(ctx, tx, p.Actions, untold(p.Entries)...) },
 		func() error { return adopt(ctx, tx, done.id, commits(p.Runs), now) },
-		func() error { return db.notify(ctx, tx, planSaved) },
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+	db.notify(tx, queue.QueueChanged)
 	return nil
+}
+
+// untold are the entries that came into being with a decision.
+func untold(entries []queue.Entry) []queue.EntryID {
+	var ids []queue.EntryID
+	for i := range entries {
+		if entries[i].Version == 1 { // each telling comes with another
+			ids = append(ids, entries[i].ID)
+		}
+	}
+	return ids
 }
 
 // saved follows the commit of a decision.
 func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
+	done.answerAll(func(i int) wishAnswer {
+		return wishAnswer{Answer: done.plan.Answers[wishID(i)], snapshot: done.snapshot}
+	})
 	db.answers.deliver(done.facts, done.answers, done.snapshot)
-	db.signals.raise()
 	// Once more, for facts that Route put aside while the runs were not yet
 	// to be seen. An error costs nothing but time: the next Route looks too.
 	if built := commits(done.plan.Runs); len(built) > 0 {

@@ -3,54 +3,132 @@ package db
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+
+	"signalbox/queue"
 )
 
 // channel is the name under which programs on one database notify each other.
+// The payload is a queue.News as a number, a space, and the name of the program
+// that it comes from, which has been told already without Postgres.
 const channel = "signalbox"
 
-// What is notified. The payload is one of these, a space, and the name of the
-// program that it comes from, which has been told already without Postgres.
 const (
-	factsAppended = "facts"
-	planSaved     = "plan"
-	eventsNoted   = "events" // there is something to deliver to subscribers
+	// spreadPause is how long news gather, while there are many, before the
+	// other programs hear of them together.
+	spreadPause = 5 * time.Millisecond
+	// spreadPatience bounds one notification, and the last one of a program
+	// that ends.
+	spreadPatience = 2 * time.Second
+	// spreadAgain is when news are sent again that could not be sent.
+	spreadAgain = time.Second
 )
 
-// notify tells the other programs, when the transaction commits.
-func (db *DB) notify(ctx context.Context, tx *sqlx.Tx, what string) error {
-	if _, err := tx.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, what+" "+db.name); err != nil {
+// notify has all programs told, this one included, when the transaction has
+// been committed. It is not NOTIFY in that transaction: Postgres commits those
+// that notify one after the other, each with its own write to the disk.
+func (db *DB) notify(tx *sqlx.Tx, what queue.News) { db.uncommitted.add(tx, what) }
+
+// uncommitted is what transactions have to tell once they are committed.
+type uncommitted struct {
+	mu sync.Mutex
+	of map[*sqlx.Tx]queue.News
+}
+
+func (u *uncommitted) add(tx *sqlx.Tx, what queue.News) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.of == nil {
+		u.of = map[*sqlx.Tx]queue.News{}
+	}
+	u.of[tx] |= what
+}
+
+func (u *uncommitted) take(tx *sqlx.Tx) queue.News {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	what := u.of[tx]
+	delete(u.of, tx)
+	return what
+}
+
+// announce tells all programs something that has been committed: this one at
+// once, the others in a moment. A program that dies in between has told nobody
+// else; they look by themselves now and then.
+func (db *DB) announce(what queue.News) {
+	if what == 0 {
+		return
+	}
+	db.signals.raise(what)
+	db.spreading.Do(func() { db.wg.Go(db.spread) })
+	db.unspread.raise(what)
+}
+
+// spread sends what was announced to the other programs. The first news go out
+// at once, and those that follow soon after go together. It ends with Close,
+// when it has sent the last.
+func (db *DB) spread() {
+	for ended := false; !ended; {
+		var what queue.News
+		select {
+		case what = <-db.toSpread:
+		case <-db.ctx.Done():
+			ended = true
+			select {
+			case what = <-db.toSpread:
+			default:
+				return
+			}
+		}
+		pause := spreadPause
+		if err := db.send(what); err != nil && !ended {
+			db.log.Warn("other programs hear later of what has changed", "error", err)
+			db.unspread.raise(what)
+			pause = spreadAgain
+		}
+		select {
+		case <-time.After(pause):
+		case <-db.ctx.Done():
+		}
+	}
+}
+
+func (db *DB) send(what queue.News) error {
+	ctx, cancel := context.WithTimeout(context.Background(), spreadPatience)
+	defer cancel()
+	if _, err := db.sql.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, fmt.Sprintf("%d %s", what, db.name)); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	return nil
 }
 
-// Wakeups yields a value whenever facts were appended or a plan was saved, by
-// this program or another on the same database; several may arrive as one.
-// The channel is closed when ctx ends or the database is closed. A notification
-// can be lost while the connection is: after a reconnect there is one value for
-// whatever was missed, and whoever listens should look now and then anyway.
-func (db *DB) Wakeups(ctx context.Context) (<-chan struct{}, error) {
-	return db.join(ctx, db.signals)
+// Wakeups yields what happens to queues, in this program or in another on the
+// same database; several news may arrive as one. The channel is closed when ctx
+// ends or the database is closed. A notification can be lost while the
+// connection is: after a reconnect there is queue.AnyNews for whatever was
+// missed, and whoever listens should look now and then anyway.
+func (db *DB) Wakeups(ctx context.Context) (<-chan queue.News, error) {
+	return db.join(ctx, queue.AnyNews&^queue.DeliveriesWait)
 }
 
 // DeliveriesAdded yields a value whenever there is something to deliver to
 // subscribers, in the way of Wakeups.
-func (db *DB) DeliveriesAdded(ctx context.Context) (<-chan struct{}, error) {
-	return db.join(ctx, db.notices)
+func (db *DB) DeliveriesAdded(ctx context.Context) (<-chan queue.News, error) {
+	return db.join(ctx, queue.DeliveriesWait)
 }
 
-func (db *DB) join(ctx context.Context, s *signals) (<-chan struct{}, error) {
+func (db *DB) join(ctx context.Context, about queue.News) (<-chan queue.News, error) {
 	if err := db.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("wait for wake-ups: the database is closed: %w", err)
 	}
 	db.startListening()
-	wake, leave := s.join()
+	wake, leave := db.signals.join(about)
 	context.AfterFunc(ctx, leave)
 	context.AfterFunc(db.ctx, leave)
 	return wake, nil
@@ -59,36 +137,43 @@ func (db *DB) join(ctx context.Context, s *signals) (<-chan struct{}, error) {
 // signals wakes goroutines of this program.
 type signals struct {
 	mu      sync.Mutex
-	waiting map[chan struct{}]bool
+	waiting map[chan queue.News]queue.News // what each wants to hear of
 }
 
-func newSignals() *signals { return &signals{waiting: map[chan struct{}]bool{}} }
+func newSignals() *signals { return &signals{waiting: map[chan queue.News]queue.News{}} }
 
-// join returns a channel that raise fills, and a function that closes it.
-func (s *signals) join() (<-chan struct{}, func()) {
-	c := make(chan struct{}, 1)
+// join returns a channel that raise fills with news of some kinds, and a
+// function that closes it.
+func (s *signals) join(about queue.News) (<-chan queue.News, func()) {
+	c := make(chan queue.News, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting[c] = true
+	s.waiting[c] = about
 	return c, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.waiting[c] {
+		if s.waiting[c] != 0 {
 			delete(s.waiting, c)
 			close(c)
 		}
 	}
 }
 
-// raise wakes everybody who joined. It never blocks.
-func (s *signals) raise() {
+// raise wakes everybody who joined for such news. It never blocks.
+func (s *signals) raise(what queue.News) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.waiting {
-		select {
-		case c <- struct{}{}:
-		default: // a value is waiting there already
+	for c, about := range s.waiting {
+		news := what & about
+		if news == 0 {
+			continue
 		}
+		select {
+		case unheard := <-c:
+			news |= unheard
+		default:
+		}
+		c <- news // has room: nobody else sends
 	}
 }
 
@@ -123,24 +208,32 @@ func (db *DB) hear() {
 		case <-ping.C:
 			go listener.Ping()
 		case n := <-listener.Notify:
-			if n == nil {
-				db.signals.raise()
-				db.notices.raise()
-				db.lookForAnswers()
-				continue
-			}
-			what, from, _ := strings.Cut(n.Extra, " ")
-			if what == eventsNoted { // our own too: nobody else tells us
-				db.notices.raise()
-				continue
+			what, from := queue.AnyNews, ""
+			if n != nil {
+				what, from = newsIn(n.Extra)
 			}
 			if from == db.name {
 				continue
 			}
-			db.signals.raise()
-			if what == planSaved {
+			db.signals.raise(what)
+			if what.Has(queue.QueueChanged) {
 				db.lookForAnswers()
 			}
 		}
 	}
+}
+
+// newsIn reads a notification. A decision of another program may have left a
+// queue due, or set a time at which it is. What another version means by its
+// notification may be anything.
+func newsIn(payload string) (what queue.News, from string) {
+	number, from, _ := strings.Cut(payload, " ")
+	n, err := strconv.ParseUint(number, 10, 8)
+	if what = queue.News(n); err != nil || what&^queue.AnyNews != 0 {
+		what = queue.AnyNews
+	}
+	if what.Has(queue.QueueChanged) {
+		what |= queue.FactsWait | queue.TimesChanged
+	}
+	return what, from
 }

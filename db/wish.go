@@ -13,19 +13,21 @@ import (
 	"signalbox/queue"
 )
 
-// answerPoll is how often a wish looks for its answer by itself. It hears of
-// it otherwise: in this program from UpdateDue, from others by notification.
+// answerPoll is how often a wish in the inbox looks for its answer by itself. It
+// hears of it otherwise: in this program from UpdateDue, from others by
+// notification.
 const answerPoll = time.Second
 
 // wish is a fact whose sender waits for what becomes of it.
 type wish struct {
 	row    wishRow
+	fact   queue.Fact      // as it would be read from the inbox
 	stored chan error      // has room for one
 	answer chan wishAnswer // has room for one
 
 	// Guarded by answers.mu:
-	id   int64 // of the fact; 0 until it was written
-	left bool  // its sender waits no longer
+	id   int64 // of the fact in the inbox; 0 until it was written there
+	left bool  // its sender waits no longer; of one in memory guarded by wishes.mu
 }
 
 // wishRow is a wish on its way into the inbox.
@@ -35,42 +37,61 @@ type wishRow struct {
 	factRow
 }
 
+func newWish(repo queue.RepoID, q queue.ID, fact queue.Fact) (*wish, error) {
+	rows, err := rowsOfFacts([]queue.Fact{fact})
+	if err != nil {
+		return nil, err
+	}
+	w := &wish{row: wishRow{int64(repo), int64(q), rows[0]}, stored: make(chan error, 1), answer: make(chan wishAnswer, 1)}
+	w.fact, err = queue.DecodeFact(w.row.Kind, withoutNUL(w.row.Body))
+	return w, err
+}
+
 // wishAnswer is what became of a wish. The snapshot is nil when another
-// program has decided.
+// program has decided. With an error nobody knows.
 type wishAnswer struct {
 	queue.Answer
 	snapshot *queue.Snapshot
+	err      error
 }
 
-// Wish appends a fact for a queue and waits until a decision has folded it.
-// The answer says what became of it. An error, also the end of ctx, means that
-// nobody knows: the wish may yet be granted. ErrNotFound: there is no such
-// queue, or it was deleted meanwhile.
+// Wish has a fact for a queue decided on, and waits for that. The answer says
+// what became of it. An error, also the end of ctx, means that nobody knows:
+// the wish may yet be granted. ErrNotFound: there is no such queue, or it was
+// deleted meanwhile.
 //
 // The snapshot is the window of that decision as the decision left it, complete
 // like that of Read for the pull request that the wish is about. It is nil when
 // another program has decided. Others who wished at the same time are given the
 // same one: nobody may change it.
+//
+// Where this program decides on queues, a wish goes from here into the next
+// decision, and is written down as what came of it. Only when that does not
+// come soon, because another program has the queue in hand or none can be
+// reached, is it appended to the inbox like other facts.
 func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
-	rows, err := rowsOfFacts([]queue.Fact{fact})
+	w, err := newWish(repo, q, fact)
 	if err != nil {
 		return queue.Answer{}, nil, err
 	}
 	db.startListening()
-	w := &wish{row: wishRow{int64(repo), int64(q), rows[0]}, stored: make(chan error, 1), answer: make(chan wishAnswer, 1)}
+	a, answered, err := db.wishHere(ctx, q, w)
+	if answered || err != nil {
+		return a.Answer, a.snapshot, err
+	}
 	defer db.answers.leave(w)
 	if err := db.storeWish(ctx, w); err != nil {
 		return queue.Answer{}, nil, fail("make a wish", missingIs(err, queue.ErrNotFound))
 	}
-	a, err := db.await(ctx, q, w)
+	a, err = db.await(ctx, q, w)
 	return a.Answer, a.snapshot, err
 }
 
 const (
 	// wishesAtOnce bounds what one writer writes together.
 	wishesAtOnce = 256
-	// wishPatience bounds one write.
-	wishPatience = 15 * time.Second
+	// storePatience bounds one write.
+	storePatience = 15 * time.Second
 )
 
 // wishing is the way of wishes into the inbox.
@@ -122,12 +143,12 @@ func (db *DB) storeWishes(batch []*wish) {
 		w.stored <- err
 	}
 	if err == nil {
-		db.signals.raise()
+		db.announce(queue.FactsWait)
 	}
 }
 
 func (db *DB) storeWishesTogether(batch []*wish) error {
-	ctx, cancel := context.WithTimeout(db.ctx, wishPatience)
+	ctx, cancel := context.WithTimeout(db.ctx, storePatience)
 	defer cancel()
 	rows := make([]wishRow, len(batch))
 	for i, w := range batch {
@@ -148,11 +169,8 @@ func (db *DB) storeWishesTogether(batch []*wish) error {
 				SELECT id, repository_id, kind, pr, commit, branch, everybody, body, $2::timestamptz, $2 FROM given
 			), routed AS (
 				INSERT INTO inbox_routes (queue_id, inbox_id) SELECT queue_id, id FROM given
-			), told AS (
-				SELECT pg_notify($3, $4)
 			)
-			SELECT id FROM given WHERE (SELECT count(*) FROM told) > 0 ORDER BY id`,
-			text, db.clock(), channel, factsAppended+" "+db.name); err != nil {
+			SELECT id FROM given ORDER BY id`, text, db.clock()); err != nil {
 			return fmt.Errorf("store wishes: %w", err)
 		}
 		// Before the commit: an engine can be faster than we are.
@@ -161,6 +179,7 @@ func (db *DB) storeWishesTogether(batch []*wish) error {
 	})
 }
 
+// await waits for the answer to a wish that is in the inbox.
 func (db *DB) await(ctx context.Context, q queue.ID, w *wish) (wishAnswer, error) {
 	poll := time.NewTicker(answerPoll)
 	defer poll.Stop()
@@ -237,7 +256,7 @@ func (a *answers) deliver(ids []int64, given map[int64]queue.Answer, s *queue.Sn
 	for _, id := range ids {
 		if w, ok := a.waiting[id]; ok {
 			delete(a.waiting, id)
-			w.answer <- wishAnswer{given[id], s} // has room: it is sent to once
+			w.answer <- wishAnswer{Answer: given[id], snapshot: s} // has room: it is sent to once
 		}
 	}
 }

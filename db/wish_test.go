@@ -32,7 +32,7 @@ func TestWishesAreAnswered(t *testing.T) {
 	// One engine in this program, or one in another that is heard of by
 	// notification.
 	for name, engine := range map[string]interface {
-		Wakeups(context.Context) (<-chan struct{}, error)
+		Wakeups(context.Context) (<-chan queue.News, error)
 		UpdateDue(context.Context, time.Time, func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan) (queue.ID, bool, error)
 	}{"here": w.DB, "elsewhere": dbtest.Open(t, w.dsn, atEpoch)} {
 		t.Run(name, func(t *testing.T) {

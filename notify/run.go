@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/account"
+	"signalbox/queue"
 )
 
 const (
@@ -79,7 +80,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // rest waits until there may be something to do.
-func (s *Service) rest(ctx context.Context, added, ended <-chan struct{}, failed bool) {
+func (s *Service) rest(ctx context.Context, added <-chan queue.News, ended <-chan struct{}, failed bool) {
 	wait := poll
 	now := s.clock.Now()
 	if failed {

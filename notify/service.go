@@ -48,7 +48,7 @@ type Store interface {
 
 	// DeliveriesAdded yields a value when there may be more to deliver. One can
 	// be lost; the channel is closed when ctx ends.
-	DeliveriesAdded(ctx context.Context) (<-chan struct{}, error)
+	DeliveriesAdded(ctx context.Context) (<-chan queue.News, error)
 	// ClaimDeliveries holds a subscriber for which something is due, until a
 	// moment, and returns a round of what is: at most one delivery of each
 	// subject, the first that waits; the oldest wide(subscriber) of them.

@@ -100,7 +100,7 @@ func TestAnOpenPageHearsOfChanges(t *testing.T) {
 	other := listen(t, address+"/q/github.com/acme/app/live?branch=main&seen=5")
 	late.hears("changed 4")
 	w.turn.Store(7)
-	w.wake <- struct{}{}
+	w.wake <- queue.QueueChanged
 	upToDate.hears("changed 7")
 	late.hears("changed 7")
 	all.hears("changed 10") // the newest, and how many queues there are

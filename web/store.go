@@ -92,9 +92,9 @@ type Store interface {
 	CreateQueue(ctx context.Context, org int64, host, owner, name, branch string, settings queue.Settings, now time.Time) (queue.Queue, error)
 	// Turns are the versions of all queues: one that has changed has another.
 	Turns(ctx context.Context) (map[queue.ID]int64, error)
-	// Wakeups yields a value when some queue may have changed; several may
+	// Wakeups yields news when some queue may have changed; several may
 	// arrive as one. It is closed when ctx ends.
-	Wakeups(ctx context.Context) (<-chan struct{}, error)
+	Wakeups(ctx context.Context) (<-chan queue.News, error)
 }
 
 // TestStore is what the pages of tests need of storage.

@@ -31,7 +31,7 @@ type world struct {
 	moves   []queue.Move
 	broken  error
 	turn    atomic.Int64 // of the first queue
-	wake    chan struct{}
+	wake    chan queue.News
 	tests   tests
 	bare    queue.Repo // one without a queue
 
@@ -64,7 +64,7 @@ func newWorld() *world {
 	alone := q
 	alone.ID, alone.Repo.ID, alone.Repo.Name, alone.Branch = 3, 2, "lib", "main"
 
-	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan struct{}, 1), told: newTold(),
+	w := &world{queues: []queue.Queue{alone, other, q}, s: queue.NewSnapshot(q), wake: make(chan queue.News, 1), told: newTold(),
 		sessions: map[[32]byte]session{}, people: map[int64]account.Right{}, tests: newTests(), bare: bare}
 	w.turn.Store(4)
 	first := w.add(11, "Add the signal", queue.TestsPassed, queue.TestRunPassed, 40)
@@ -213,7 +213,7 @@ func (w *world) Turns(context.Context) (map[queue.ID]int64, error) {
 	return map[queue.ID]int64{1: w.turn.Load(), 2: 5, 3: 6}, w.broken
 }
 
-func (w *world) Wakeups(ctx context.Context) (<-chan struct{}, error) { return w.wake, w.broken }
+func (w *world) Wakeups(ctx context.Context) (<-chan queue.News, error) { return w.wake, w.broken }
 
 func (w *world) Ended(_ context.Context, id queue.ID, limit int) ([]queue.Entry, error) {
 	if id != w.s.Queue.ID {

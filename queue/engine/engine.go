@@ -104,6 +104,9 @@ type Engine struct {
 	mu sync.Mutex // guards what follows; held for map operations only
 	// failures counts the failed decisions of a queue in a row.
 	failures map[queue.ID]int
+	// next is the wake time that keepTime waits for, if sure: see waits.
+	next time.Time
+	sure bool
 	// repos remembers which repository a queue belongs to: it never changes.
 	repos map[queue.ID]queue.RepoID
 	// upTo is the newest version of an entry that this process told people

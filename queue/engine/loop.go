@@ -31,7 +31,7 @@ const (
 //	route     hands facts to queues
 //	decide    (Workers times) decides on queues until none is due
 func (e *Engine) Run(ctx context.Context) error {
-	e.wake() // whatever happened while nobody ran
+	e.hear(queue.AnyNews) // whatever happened while nobody ran
 	var loops sync.WaitGroup
 	loops.Go(func() { e.listen(ctx) })
 	loops.Go(func() { e.keepTime(ctx) })
@@ -43,11 +43,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// wake has everything looked at.
-func (e *Engine) wake() {
-	e.routing.ring()
-	e.deciding.ring()
-	e.timing.ring()
+// hear rings for those whom news concern.
+func (e *Engine) hear(what queue.News) {
+	if what.Has(queue.FactsArrived) {
+		e.routing.ring()
+	}
+	if what.Has(queue.FactsWait) {
+		e.deciding.ring()
+	}
+	if what.Has(queue.TimesChanged) {
+		e.timing.ring()
+	}
 }
 
 // listen turns the store's wake-ups into rings.
@@ -55,10 +61,10 @@ func (e *Engine) listen(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		wakeups, err := e.store.Wakeups(ctx)
 		if err == nil {
-			e.wake() // for what was missed while nobody listened
-			for range wakeups {
+			e.hear(queue.AnyNews) // for what was missed while nobody listened
+			for news := range wakeups {
 				failures = 0
-				e.wake()
+				e.hear(news)
 			}
 			if ctx.Err() != nil {
 				return
@@ -77,6 +83,7 @@ func (e *Engine) listen(ctx context.Context) {
 func (e *Engine) keepTime(ctx context.Context) {
 	pollAt := e.clock.Now().Add(e.poll)
 	for {
+		e.waits(time.Time{}, false) // whatever is saved from here on may not be seen by what is read now
 		next, err := e.store.NextWake(ctx)
 		if ctx.Err() != nil {
 			return
@@ -88,7 +95,9 @@ func (e *Engine) keepTime(ctx context.Context) {
 		wait := pollAt.Sub(now)
 		switch {
 		case next.IsZero():
+			e.waits(next, err == nil)
 		case next.After(now):
+			e.waits(next, true)
 			wait = min(wait, next.Sub(now))
 		default:
 			// It is due. Whoever decides on it rings for the next time; to
@@ -106,6 +115,25 @@ func (e *Engine) keepTime(ctx context.Context) {
 			e.routing.ring()
 			e.deciding.ring()
 		}
+	}
+}
+
+// waits notes the wake time that keepTime waits for, zero if there is none.
+// sure is false while it does not know.
+func (e *Engine) waits(next time.Time, sure bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.next, e.sure = next, sure
+}
+
+// wakes has keepTime look again, unless the wake time of a queue that was saved
+// is one that it would not miss.
+func (e *Engine) wakes(at time.Time) {
+	e.mu.Lock()
+	missed := !e.sure || !at.IsZero() && (e.next.IsZero() || at.Before(e.next))
+	e.mu.Unlock()
+	if missed {
+		e.timing.ring()
 	}
 }
 
@@ -183,7 +211,7 @@ func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	e.timing.ring()
+	e.wakes(plan.Wake)
 	e.succeeded(id)
 	e.tell(id, plan)
 	if e.hooks.Decided != nil {

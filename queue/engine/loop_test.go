@@ -208,6 +208,41 @@ func TestAQueueIsDecidedOnWhenItsWakeTimeComes(t *testing.T) {
 	})
 }
 
+// Whoever keeps time need not ask the store after a decision that wants nothing
+// sooner than what is waited for anyway.
+func TestAWakeTimeIsAskedForWhenItMayBeSooner(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var in time.Duration
+		l := start(t, func(s *queue.Snapshot, facts []queue.Received, now time.Time) queue.Plan {
+			p := idle(s, facts, now)
+			if in != 0 {
+				p.Wake = now.Add(in)
+			}
+			return p
+		}, func(c *Config) { c.Poll = 24 * time.Hour })
+		defer l.stop()
+		for _, step := range []struct {
+			queue queue.ID
+			in    time.Duration
+			asks  int
+		}{{1, 0, 0}, {1, time.Hour, 1}, {2, 2 * time.Hour, 0}, {2, time.Hour, 0}, {2, 30 * time.Minute, 1}, {2, 0, 0}} {
+			before := l.timed
+			in = step.in
+			l.tell(t, step.queue)
+			if got := l.timed - before; got != step.asks {
+				t.Errorf("after a decision that wants another in %v the store was asked %d times, want %d", step.in, got, step.asks)
+			}
+		}
+		in = 0
+		l.wait(30 * time.Minute) // the second queue does not want it any more: the first is waited for
+		l.wait(30 * time.Minute)
+		if got := l.decided(1); got != 3 {
+			t.Errorf("decisions on the first queue = %d, want 3, the last an hour after the second", got)
+		}
+	})
+}
+
 func TestTheSlowPollFindsWhatALostWakeUpLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,10 +24,9 @@ type Store interface {
 	Route(ctx context.Context, now time.Time) error
 	// NextWake is the earliest wake time of all queues; zero if none.
 	NextWake(ctx context.Context) (time.Time, error)
-	// Wakeups yields a value whenever facts were appended or a plan was
-	// saved, by this process or another; several may arrive as one. The
-	// channel is closed when ctx ends.
-	Wakeups(ctx context.Context) (<-chan struct{}, error)
+	// Wakeups yields what happens, in this process or in another; several
+	// news may arrive as one. The channel is closed when ctx ends.
+	Wakeups(ctx context.Context) (<-chan queue.News, error)
 
 	// Append adds facts about a repository; q = 0 lets Route find the
 	// queues by the facts' subjects.

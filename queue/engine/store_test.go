@@ -20,7 +20,7 @@ type memory struct {
 	queues     map[queue.ID]*held
 	inbox      []queue.Fact // not routed yet
 	jobs       []queue.Action
-	ears       []chan struct{}
+	ears       []chan queue.News
 	comments   map[int64]int64
 	unfinished map[int64]string        // checks, by pull request
 	facts      int64                   // ids given to facts
@@ -28,6 +28,7 @@ type memory struct {
 
 	deaf      bool             // wake-ups get lost
 	listens   int              // calls of Wakeups
+	timed     int              // calls of NextWake
 	broken    map[string]error // by method: its calls fail
 	decisions []queue.ID       // saved ones
 }
@@ -113,7 +114,7 @@ func (m *memory) update(ctx context.Context, h *held, now time.Time, decide Deci
 	h.unread = h.unread[len(facts):]
 	h.wake = p.Wake
 	m.jobs = append(m.jobs, p.Actions...)
-	m.notify()
+	m.notify(queue.QueueChanged)
 	return nil
 }
 
@@ -148,6 +149,7 @@ func (m *memory) give(h *held, facts ...queue.Fact) {
 func (m *memory) NextWake(context.Context) (time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.timed++
 	var next time.Time
 	for _, h := range m.queues {
 		wake := h.wake
@@ -161,14 +163,14 @@ func (m *memory) NextWake(context.Context) (time.Time, error) {
 	return next, m.fails("NextWake")
 }
 
-func (m *memory) Wakeups(ctx context.Context) (<-chan struct{}, error) {
+func (m *memory) Wakeups(ctx context.Context) (<-chan queue.News, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.listens++
 	if err := m.fails("Wakeups"); err != nil {
 		return nil, err
 	}
-	ear := make(chan struct{}, 1)
+	ear := make(chan queue.News, 1)
 	m.ears = append(m.ears, ear)
 	context.AfterFunc(ctx, m.hangUp)
 	return ear, nil
@@ -184,12 +186,18 @@ func (m *memory) hangUp() {
 	m.ears = nil
 }
 
-func (m *memory) notify() {
+func (m *memory) notify(what queue.News) {
 	if m.deaf {
 		return
 	}
 	for _, ear := range m.ears {
-		bell(ear).ring()
+		news := what
+		select {
+		case unheard := <-ear:
+			news |= unheard
+		default:
+		}
+		ear <- news
 	}
 }
 
@@ -208,12 +216,14 @@ func (m *memory) Append(ctx context.Context, _ queue.RepoID, q queue.ID, facts .
 			return err
 		}
 	}
+	what := queue.FactsWait
 	if q == 0 {
 		m.inbox = append(m.inbox, facts...)
+		what = queue.FactsArrived
 	} else if h := m.queues[q]; h != nil {
 		m.give(h, facts...)
 	}
-	m.notify()
+	m.notify(what)
 	return nil
 }
 
