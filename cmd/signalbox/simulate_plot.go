@@ -147,18 +147,26 @@ func (p plot) axes(b *strings.Builder, x, y scale) {
 	for v := 0.0; v <= y.to*1.0001; v += step {
 		at := y.at(v)
 		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e3e6ea"/><text x="%d" y="%.1f" text-anchor="end" fill="#5a636d">%s%s</text>`+"\n",
-			plotLeft, plotWidth-plotRight, at, at, plotLeft-8, at+4, strconv.FormatFloat(v, 'g', 4, 64), p.unit)
+			plotLeft, plotWidth-plotRight, at, at, plotLeft-8, at+4, tick(v), p.unit)
 	}
 	for decade := math.Pow(10, math.Floor(math.Log10(x.from))); decade <= x.to; decade *= 10 {
 		for _, k := range []float64{1, 2, 5} {
 			if v := decade * k; v >= x.from && v <= x.to {
 				fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#e3e6ea"/><text x="%.1f" y="%d" text-anchor="middle" fill="#5a636d">%s</text>`+"\n",
-					x.at(v), x.at(v), plotTop, plotHeight-plotBottom, x.at(v), plotHeight-plotBottom+18, strconv.FormatFloat(v, 'g', 4, 64))
+					x.at(v), x.at(v), plotTop, plotHeight-plotBottom, x.at(v), plotHeight-plotBottom+18, tick(v))
 			}
 		}
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" fill="#5a636d">%s</text>`+"\n", (plotLeft+plotWidth-plotRight)/2, plotHeight-12, html.EscapeString(p.x))
 	fmt.Fprintf(b, `<text transform="translate(16 %d) rotate(-90)" text-anchor="middle" fill="#5a636d">%s</text>`+"\n", (plotTop+plotHeight-plotBottom)/2, html.EscapeString(p.y))
+}
+
+// tick is a value beside an axis: four digits are enough, and powers of ten are written out.
+func tick(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
 // niceStep is the step of 1, 2 or 5 times a power of ten that comes next.
