@@ -38,7 +38,7 @@ func (c *Checker) landingBegins(w *World) error {
 		return nil
 	}
 	c.landing = l.ID
-	for _, hold := range []func(*World, *queue.Landing) error{c.willing, c.inOrder, c.tested} {
+	for _, hold := range []func(*World, *queue.Landing) error{c.willing, c.inOrder, c.tested, c.asTested} {
 		if err := hold(w, l); err != nil {
 			return fmt.Errorf("landing %d: %w", l.ID, err)
 		}
@@ -130,6 +130,23 @@ func (c *Checker) tested(w *World, l *queue.Landing) error {
 		if there[pr] != "" && have[pr] == "" && set.Overlaps(w.targets(e)) && !w.moved(l.Land.Expect) {
 			return fmt.Errorf("#%d was tested without #%d, which landed before it", last.PR, pr)
 		}
+	}
+	return nil
+}
+
+// asTested: on the target as the queue knows it the steps give the very trees that
+// were tested. A host that compared them first would hide that they do not.
+func (c *Checker) asTested(w *World, l *queue.Landing) error {
+	if l.Land.Recompute {
+		return nil
+	}
+	at := l.Land.Expect
+	for _, s := range l.Land.Steps {
+		next, merges := w.host.land(s.PR, s.Head, at)
+		if !merges || w.host.commits[next].treeID != s.Tree {
+			return fmt.Errorf("#%d was tested as tree %s, and %s does not give that on %s", s.PR, s.Tree, s.Head, l.Land.Expect)
+		}
+		at = next
 	}
 	return nil
 }
