@@ -1,7 +1,10 @@
 package db
 
 import (
+	"context"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"signalbox/queue"
 )
@@ -24,6 +27,14 @@ func (db *DB) StoreWishesTogether(repo queue.RepoID, fact queue.Fact, queues ...
 		told[i] = <-w.stored
 	}
 	return told, nil
+}
+
+// Telling tells news in a transaction that ends with an error, or with none.
+func (db *DB) Telling(ctx context.Context, what queue.News, end error) error {
+	return db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		db.notify(tx, what)
+		return end
+	})
 }
 
 // Patient makes wishes wait in memory for as long as a decision takes.

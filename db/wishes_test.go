@@ -224,11 +224,12 @@ func TestNewsFollowTheCommit(t *testing.T) {
 			queue.QueueChanged, queue.QueueChanged | queue.FactsWait | queue.TimesChanged},
 		{"targets", func() { w.must(w.SetImpactedTargets(t.Context(), w.repo.ID, 1, "head", nil, true)) }, queue.FactsArrived, queue.FactsArrived},
 		{"a new queue", func() { w.newQueue("release") }, queue.TimesChanged | queue.QueueChanged, queue.QueueChanged | queue.FactsWait | queue.TimesChanged},
-		{"something that failed, then a fact for all", func() {
-			if err := w.Append(t.Context(), w.repo.ID, 4711, queue.ResyncEnded{}); !errors.Is(err, queue.ErrNotFound) {
+		{"something that failed, then something that did not", func() {
+			failed := errors.New("on purpose")
+			if err := w.Telling(t.Context(), queue.FactsWait, failed); !errors.Is(err, failed) {
 				t.Error(err)
 			}
-			w.must(w.Append(t.Context(), w.repo.ID, 0, queue.RulesChanged{}))
+			w.must(w.Telling(t.Context(), queue.FactsArrived, nil))
 		}, queue.FactsArrived, queue.FactsArrived},
 	} {
 		step.do()
