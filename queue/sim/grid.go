@@ -38,7 +38,7 @@ func Headline(changes int) []Cell {
 		lanes("A5 heavy", 300, 300, 0.08, 0.035, 3.3),
 		single("A6 no flakes", 20, 20, 0.02),
 		with(single("A6 flakes 5%", 20, 20, 0.02), func(c *Cell) { c.Flakes = 0.05 }),
-		with(lanes("A7 short and long", 60, 80, 0.04, 0.01, 2), func(c *Cell) { c.Test = twoKinds }),
+		with(lanes("A7 short and long", 60, 80, 0.04, 0.01, 0.3), func(c *Cell) { c.Test = twoKinds }), // 2 overlaps during a mean test
 		single("A8 overload 2", 120, 20, 0.02),
 		with(single("A9 single 20/h", 20, 20, 0.05), func(c *Cell) { c.Predictor = 0 }),
 		with(single("A9 single 60/h", 60, 20, 0.05), func(c *Cell) { c.Predictor = 0 }),

@@ -36,6 +36,12 @@ func TestHeadline(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ id, cell, policy string }{
+		{"A1", "A1 lanes 100/h", "… batches of 4, optimistic"},
+		{"A1", "A1 lanes 300/h", "… batches of 4, optimistic"},
+		{"A1", "A1 lanes 500/h", "… batches of 4, optimistic"},
+		{"A2", "A1 lanes 100/h", "… batches of 4, optimistic"},
+		{"A2", "A1 lanes 300/h", "… batches of 4, optimistic"},
+		{"A2", "A1 lanes 500/h", "… batches of 4, optimistic"},
 		{"A4", "A4 cost p=1%", "… batches of 16, a line of 1"},
 		{"A4", "A4, A8 p=2%", "… batches of 16, a line of 1"},
 		{"A4", "A4 cost p=5%", "… batches of 16, a line of 1"},

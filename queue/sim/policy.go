@@ -79,10 +79,13 @@ func Thrifty(workers int, size int64) queue.Settings {
 // Contenders are the policies that a cell of the benchmark is played with: those
 // of others, and ours with settings that suit some cells.
 func Contenders(c Cell) []Policy {
+	eager := Batched(c.Workers, 4, 1)
+	eager.CanOptimisticallyMerge = true
 	list := append(Others(),
 		Engine("signalbox", Fixed(c.Workers)),
 		Engine("… optimistic, depth 2", Patient(Fixed(c.Workers))),
-		Engine("… batches of 4", Batched(c.Workers, 4, 1)))
+		Engine("… batches of 4", Batched(c.Workers, 4, 1)),
+		Engine("… batches of 4, optimistic", eager))
 	if c.Overlaps == 0 { // in lanes few are there to be tested together
 		list = append(list,
 			Engine("… batches of 16", Batched(c.Workers, 16, 1)),
