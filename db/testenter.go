@@ -131,7 +131,7 @@ func (e *testEntry) tests() error {
 	}
 	if dropped > 0 {
 		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "TOO_MANY_NEW_TESTS", Count: dropped,
-			Text: fmt.Sprintf("%d tests are left out because the repository has never seen them and there are too many of that kind. Do their names change with every run?", dropped)})
+			Text: fmt.Sprintf(flaky.Worded(dropped, "%d {test is|tests are} left out because the repository has never seen {it|them} and there are too many of that kind. Do their names change with every run?"), dropped)})
 	}
 	if err := e.makeCases(fresh); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (e *testEntry) owners() error {
 	owners, problems := flaky.ParseOwners(text, dialect)
 	if changed && len(problems) > 0 {
 		e.read.Notes = append(e.read.Notes, flaky.Note{Code: "BAD_CODEOWNERS", Count: len(problems),
-			Text: fmt.Sprintf("%d lines of CODEOWNERS are not valid and are left out, first: %v.", len(problems), problems[0])})
+			Text: fmt.Sprintf(flaky.Worded(len(problems), "%d {line of CODEOWNERS is not valid and is|lines of CODEOWNERS are not valid and are} left out, first: %v."), len(problems), problems[0])})
 	}
 	var rows []struct {
 		ID   int64  `json:"id"`

@@ -106,11 +106,11 @@ func (h *History) Judge(now time.Time, tally Tally) Judgement {
 func (j Judgement) Reason() string {
 	switch j.Code {
 	case EvidenceFound:
-		return fmt.Sprintf("It failed without being broken: its score is %.1f from %d half days of the last 14 days, and %d makes a test flaky.", j.Score, j.Epochs, FlakyScore)
+		return fmt.Sprintf(Worded(j.Epochs, "It failed without being broken: its score is %.1f from %d half {day|days} of the last 14 days, and %d makes a test flaky."), j.Score, j.Epochs, FlakyScore)
 	case StillFlaky:
-		return fmt.Sprintf("It passed %d times since it last failed at random; %d passes and three days make the old rate unlikely.", j.passes, j.needed)
+		return fmt.Sprintf(Worded(j.passes, "It passed %d {time|times} since it last failed at random; %d passes and three days make the old rate unlikely."), j.passes, j.needed)
 	case Recovered:
-		return fmt.Sprintf("It passed %d times since it last failed at random; at the old rate that would be unlikely.", j.passes)
+		return fmt.Sprintf(Worded(j.passes, "It passed %d {time|times} since it last failed at random; at the old rate that would be unlikely."), j.passes)
 	case EvidenceTooOld:
 		return "Nothing has shown for 45 days that it fails at random."
 	case AlwaysFails:

@@ -76,8 +76,8 @@ func Judge(j Job) Verdict {
 	}
 	switch {
 	case len(blocking) > 0:
-		return Verdict{original, TestsFailed, fmt.Sprintf("%s failed and %s not quarantined: %s.",
-			count(len(blocking), "test"), isAre(len(blocking)), some(blocking))}
+		return Verdict{original, TestsFailed, fmt.Sprintf(Worded(len(blocking), "%d {test failed and is|tests failed and are} not quarantined: %s."),
+			len(blocking), some(blocking))}
 	case len(j.Problems) > 0:
 		return Verdict{original, Incomplete, "The results are not complete: " + some(j.Problems) + "."}
 	case Crash(original):
@@ -87,7 +87,7 @@ func Judge(j Job) Verdict {
 	case len(j.Failing) == 0:
 		return Verdict{0, AllPassed, "No test failed."}
 	}
-	return Verdict{0, AllExcused, fmt.Sprintf("%s failed, and all of them are quarantined.", count(len(j.Failing), "test"))}
+	return Verdict{0, AllExcused, fmt.Sprintf(Worded(len(j.Failing), "%d {test failed, and it is|tests failed, and all of them are} quarantined."), len(j.Failing))}
 }
 
 // shownNames is how many names a sentence lists.
@@ -103,18 +103,4 @@ func some(names []string) string {
 		names = append(names[:shownNames], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(names, ", ")
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }

@@ -123,29 +123,29 @@ const (
 )
 
 // sentences say what a code means, to the person whose report it is. %d is how
-// often, %s the first example.
+// often, %s the first example, and {one|several} what goes with one or several.
 var sentences = map[NoteCode]string{
 	Truncated:      "The report is cut off: what came before is kept, the rest is missing.",
 	Empty:          "The report is empty.",
 	NotAReport:     "This is not a test report: %s.",
 	SeveralRoots:   "Several reports stand in one file (%d more than one). All their cases are kept; upload them as files of their own.",
-	Malformed:      "The report is damaged in %d places, first: %s.",
-	FewerCases:     "%d suites announce more cases than they have, first: %s.",
-	SuiteFailed:    "%d suites failed outside of their cases, first: %s. Cases may be missing.",
-	Missing:        "%d reports are announced and missing, such as %s.",
+	Malformed:      "The report is damaged in %d {place|places}, first: %s.",
+	FewerCases:     "%d {suite announces more cases than it has|suites announce more cases than they have}, first: %s.",
+	SuiteFailed:    "%d {suite failed outside of its|suites failed outside of their} cases, first: %s. Cases may be missing.",
+	Missing:        "%d {report is|reports are} announced and missing, such as %s.",
 	Refused:        "The upload could not be read, or not all of it: %s.",
 	TooMany:        "There are more cases than may be in one upload: %s.",
-	OtherCounts:    "%d suites announce fewer cases than they have. The cases count.",
-	Nameless:       "%d cases have no name and are left out.",
-	LongNames:      "%d names are longer than 1000 characters and are cut where they are shown.",
-	BadCharacters:  "%d texts have characters that are not valid; they are replaced.",
-	NoZone:         "%d times have no zone and are taken for UTC.",
-	BadTimes:       "%d times are not plausible (%s); the time of the upload stands for them.",
-	BadDurations:   "%d durations are not numbers of seconds (%s) and are left out.",
-	AmbiguousTests: "%d names belong to several cases that cannot be told apart, such as %s. They failed if any of them failed, and are no evidence that a test is flaky.",
-	CachedResults:  "%d results are cached and are left out: the tests did not run.",
-	UnknownFile:    "%d files are not known and are left out, such as %s.",
-	BadOwners:      "%d lines of CODEOWNERS are not valid and are left out: %s.",
+	OtherCounts:    "%d {suite announces fewer cases than it has|suites announce fewer cases than they have}. The cases count.",
+	Nameless:       "%d {case has no name and is|cases have no name and are} left out.",
+	LongNames:      "%d {name is longer than 1000 characters and is cut where it is|names are longer than 1000 characters and are cut where they are} shown.",
+	BadCharacters:  "%d {text has|texts have} characters that are not valid; they are replaced.",
+	NoZone:         "%d {time has no zone and is|times have no zone and are} taken for UTC.",
+	BadTimes:       "%d {time is|times are} not plausible (%s); the time of the upload stands for {it|them}.",
+	BadDurations:   "%d {duration is not a number of seconds (%s) and is|durations are not numbers of seconds (%s) and are} left out.",
+	AmbiguousTests: "%d {name belongs|names belong} to several cases that cannot be told apart, such as %s. They count as failed if one of them failed, and are no evidence that a test is flaky.",
+	CachedResults:  "%d {result is cached and is left out: the test|results are cached and are left out: the tests} did not run.",
+	UnknownFile:    "%d {file is not known and is|files are not known and are} left out, such as %s.",
+	BadOwners:      "%d {line of CODEOWNERS is not valid and is|lines of CODEOWNERS are not valid and are} left out: %s.",
 }
 
 // Note is one thing that was wrong with a report, and how often.
@@ -166,7 +166,7 @@ func (n Note) Incomplete() bool {
 
 // String is the note as a sentence for people.
 func (n Note) String() string {
-	switch text := sentences[n.Code]; n.Code {
+	switch text := flaky.Worded(n.Count, sentences[n.Code]); n.Code {
 	case Truncated, Empty:
 		return text
 	case NotAReport, TooMany, Refused:
