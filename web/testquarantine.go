@@ -26,6 +26,8 @@ type quarantineForm struct {
 	Owner, Reason string
 	Until         string // a date
 	Least, Most   string
+	// How long the texts may be, in bytes. A browser counts characters.
+	LongestOwner, LongestWhy int
 }
 
 // quarantineText says whether failures of the test block, and why.
@@ -66,6 +68,7 @@ func formOf(o flaky.Override, now time.Time) quarantineForm {
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	f := quarantineForm{
 		Setting: o.At(now), Owner: o.Owner, Reason: o.Reason, Until: day(now.AddDate(0, 0, defaultDays)),
+		LongestOwner: longestOwner, LongestWhy: longestWhy,
 		Least: day(now), Most: day(now.Add(flaky.LongestOverride - 24*time.Hour)), // the last day counts to its end
 	}
 	if f.Setting == flaky.Always {
