@@ -1,9 +1,9 @@
 package db
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"slices"
 
 	"signalbox/flaky"
@@ -16,32 +16,36 @@ const chunkSize = 4096
 
 var errPacked = errors.New("packed test results are damaged")
 
-// tallies are runs and failures by the test's number.
-type tallies map[int64]flaky.Tally
+// tallies are the runs and failures of the tests of one chunk, by their places in
+// it. One that has no run is not stored.
+type tallies [chunkSize]flaky.Tally
 
-// pack writes the tallies of one chunk: for each test, in order, the distance
-// from the one before, its runs and its failures, as variable-length numbers.
-func (t tallies) pack() []byte {
-	b := make([]byte, 0, 4*len(t))
-	var last int64
-	for _, n := range slices.Sorted(maps.Keys(t)) {
-		b = binary.AppendUvarint(b, uint64(n-last))
-		b = binary.AppendUvarint(b, uint64(t[n].Runs))
-		b = binary.AppendUvarint(b, uint64(t[n].Failures))
-		last = n
+// pack writes the tallies: for each test, in order, the distance from the one
+// before, its runs and its failures, as variable-length numbers.
+func (t *tallies) pack() []byte {
+	b := make([]byte, 0, 4*chunkSize)
+	last := 0
+	for place, of := range t {
+		if of.Runs == 0 {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(place-last))
+		b = binary.AppendUvarint(b, uint64(of.Runs))
+		b = binary.AppendUvarint(b, uint64(of.Failures))
+		last = place
 	}
 	return b
 }
 
-// count adds to the tally of one test.
-func (t tallies) count(number int64, more flaky.Tally) {
-	sum := t[number]
-	t[number] = flaky.Tally{Runs: sum.Runs + more.Runs, Failures: sum.Failures + more.Failures}
+// add adds packed tallies.
+func (t *tallies) add(packed []byte) error {
+	return eachPacked(packed, chunkSize-1, func(place int, of flaky.Tally) { t[place] = t[place].Plus(of) })
 }
 
-// add adds packed tallies; keep says which tests are wanted, nil all.
-func (t tallies) add(packed []byte, keep func(int64) bool) error {
-	var number int64
+// eachPacked yields packed tallies by their places, in order, and reads no further
+// than the last place that is asked for.
+func eachPacked(packed []byte, last int, yield func(place int, of flaky.Tally)) error {
+	place := 0
 	for len(packed) > 0 {
 		var of [3]uint64
 		for i := range of {
@@ -51,10 +55,13 @@ func (t tallies) add(packed []byte, keep func(int64) bool) error {
 			}
 			of[i], packed = v, packed[n:]
 		}
-		number += int64(of[0])
-		if keep == nil || keep(number) {
-			t.count(number, flaky.Tally{Runs: int(of[1]), Failures: int(of[2])})
+		if of[0] >= chunkSize || place+int(of[0]) >= chunkSize {
+			return errPacked
 		}
+		if place += int(of[0]); place > last {
+			return nil
+		}
+		yield(place, flaky.Tally{Runs: int(of[1]), Failures: int(of[2])})
 	}
 	return nil
 }
@@ -67,8 +74,30 @@ const (
 	outcomeBits  = 3
 )
 
-// outcomes are those of an upload by the test's number.
-type outcomes map[int64]uint8
+// outcome is what the test of a number did in an upload.
+type outcome struct {
+	number int64
+	bits   uint8
+}
+
+// outcomes are those of an upload, in the order of the numbers.
+type outcomes []outcome
+
+// inOrder sorts outcomes by their numbers. Of several of one number the first one
+// stays.
+func inOrder(all []outcome) outcomes {
+	slices.SortStableFunc(all, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
+	return slices.CompactFunc(all, func(a, b outcome) bool { return a.number == b.number })
+}
+
+// of is what a test did; ran is false if it has no outcome.
+func (o outcomes) of(number int64) (bits uint8, ran bool) {
+	i, ran := slices.BinarySearchFunc(o, number, func(o outcome, number int64) int { return cmp.Compare(o.number, number) })
+	if !ran {
+		return 0, false
+	}
+	return o[i].bits, true
+}
 
 func outcomeOf(r flaky.Result) uint8 {
 	var bits uint8
@@ -85,22 +114,25 @@ func outcomeOf(r flaky.Result) uint8 {
 }
 
 // passed reports whether the test ran, passed at once and is one test.
-func (o outcomes) passed(number int64) bool { return o[number] == bitPassed }
+func (o outcomes) passed(number int64) bool {
+	bits, _ := o.of(number)
+	return bits == bitPassed
+}
 
 // pack writes for each test, in order, the distance from the one before and
 // its bits as one variable-length number: a byte or two a test.
 func (o outcomes) pack() []byte {
 	b := make([]byte, 0, 2*len(o))
 	var last int64
-	for _, n := range slices.Sorted(maps.Keys(o)) {
-		b = binary.AppendUvarint(b, uint64(n-last)<<outcomeBits|uint64(o[n]))
-		last = n
+	for _, of := range o {
+		b = binary.AppendUvarint(b, uint64(of.number-last)<<outcomeBits|uint64(of.bits))
+		last = of.number
 	}
 	return b
 }
 
 func unpackOutcomes(packed []byte) (outcomes, error) {
-	o := make(outcomes, len(packed)/2+1)
+	o := make(outcomes, 0, len(packed))
 	var number int64
 	for len(packed) > 0 {
 		v, n := binary.Uvarint(packed)
@@ -109,7 +141,7 @@ func unpackOutcomes(packed []byte) (outcomes, error) {
 		}
 		packed = packed[n:]
 		number += int64(v >> outcomeBits)
-		o[number] = uint8(v & (1<<outcomeBits - 1))
+		o = append(o, outcome{number, uint8(v & (1<<outcomeBits - 1))})
 	}
 	return o, nil
 }

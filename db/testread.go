@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,23 +28,29 @@ func rulesOf(ctx context.Context, q sqlx.QueryerContext, repository int64) (flak
 // talliesOf sums up the counters of tests from one moment up to another, by
 // their numbers. Counters are of whole hours or days, UTC: one that began
 // before the moment is left out.
-func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time) (tallies, error) {
-	all := tallies{}
-	err := eachTally(ctx, q, table, repository, numbers, from, to, func(number int64, _ time.Time, t flaky.Tally) { all.count(number, t) })
+func talliesOf(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time) (map[int64]flaky.Tally, error) {
+	all := map[int64]flaky.Tally{}
+	err := eachTally(ctx, q, table, repository, numbers, from, to, func(number int64, _ time.Time, t flaky.Tally) { all[number] = all[number].Plus(t) })
 	return all, err
+}
+
+// asked are the places of a chunk that are asked for.
+type asked struct {
+	places [chunkSize]bool
+	last   int
 }
 
 // eachTally yields the counters that talliesOf sums up, in the order of time.
 func eachTally(ctx context.Context, q sqlx.QueryerContext, table string, repository int64, numbers []int64, from, to time.Time, yield func(number int64, at time.Time, t flaky.Tally)) error {
-	chunks := map[int64]map[int64]bool{}
-	var asked []int64
+	chunks := map[int64]*asked{}
 	for _, n := range numbers {
-		c := n / chunkSize
-		if chunks[c] == nil {
-			chunks[c] = map[int64]bool{}
-			asked = append(asked, c)
+		of := chunks[n/chunkSize]
+		if of == nil {
+			of = &asked{}
+			chunks[n/chunkSize] = of
 		}
-		chunks[c][n%chunkSize] = true
+		place := int(n % chunkSize)
+		of.places[place], of.last = true, max(of.last, place)
 	}
 	var rows []struct {
 		Chunk  int64  `json:"chunk"`
@@ -51,16 +59,17 @@ func eachTally(ctx context.Context, q sqlx.QueryerContext, table string, reposit
 	}
 	if err := sqlx.SelectContext(ctx, q, &rows, `
 		SELECT chunk, at, counts FROM `+table+` WHERE repository_id = $1 AND chunk = ANY($2) AND at > $3 AND at <= $4 ORDER BY at`,
-		repository, pq.Array(asked), stamp(from), stamp(to)); err != nil {
+		repository, pq.Array(slices.Collect(maps.Keys(chunks))), stamp(from), stamp(to)); err != nil {
 		return fmt.Errorf("read %s: %w", table, err)
 	}
 	for _, row := range rows {
-		part := tallies{}
-		if err := part.add(row.Counts, func(n int64) bool { return chunks[row.Chunk][n] }); err != nil {
+		of := chunks[row.Chunk]
+		if err := eachPacked(row.Counts, of.last, func(place int, t flaky.Tally) {
+			if of.places[place] {
+				yield(row.Chunk*chunkSize+int64(place), row.At.time(), t)
+			}
+		}); err != nil {
 			return err
-		}
-		for n, t := range part {
-			yield(row.Chunk*chunkSize+n, time.Time(row.At), t)
 		}
 	}
 	return nil

@@ -27,11 +27,16 @@ func (db *DB) addUpload(ctx context.Context, tx *sqlx.Tx, u flaky.Upload, key [3
 	if err != nil {
 		return 0, false, err
 	}
+	kept := db.zip.EncodeAll(body, nil)
+	zipped := len(kept) < len(body) // else it came compressed
+	if !zipped {
+		kept = body
+	}
 	var ids []int64
 	if err := tx.SelectContext(ctx, &ids, `
-		INSERT INTO test_uploads (repository_id, key, received_at, at, sent, body, commit)
-		VALUES ($1, $2, $3, $3, $4, $5, $6) ON CONFLICT (repository_id, key) DO NOTHING RETURNING id`,
-		u.Repository, key[:], stamp(u.Received), sent, body, clean(u.Commit)); err != nil {
+		INSERT INTO test_uploads (repository_id, key, received_at, at, sent, body, zipped, commit)
+		VALUES ($1, $2, $3, $3, $4, $5, $6, $7) ON CONFLICT (repository_id, key) DO NOTHING RETURNING id`,
+		u.Repository, key[:], stamp(u.Received), sent, kept, zipped, clean(u.Commit)); err != nil {
 		return 0, false, missingIs(err, queue.ErrNotFound)
 	}
 	if len(ids) > 0 {
@@ -50,6 +55,7 @@ type uploadRow struct {
 	Received   stamp                `json:"received_at"`
 	Sent       document[flaky.Sent] `json:"sent"`
 	Body       []byte               `json:"body"`
+	Zipped     bool                 `json:"zipped"`
 }
 
 // WaitingUpload is a report that is kept and not yet read, and its body.
@@ -57,11 +63,16 @@ type uploadRow struct {
 func (db *DB) WaitingUpload(ctx context.Context, id int64) (flaky.Upload, []byte, error) {
 	var row uploadRow
 	err := db.sql.GetContext(ctx, &row, `
-		SELECT u.id, u.repository_id, o.slug, r.host || '/' || r.owner || '/' || r.name AS repo, u.received_at, u.sent, u.body
+		SELECT u.id, u.repository_id, o.slug, r.host || '/' || r.owner || '/' || r.name AS repo, u.received_at, u.sent, u.body, u.zipped
 		FROM test_uploads u JOIN repositories r ON r.id = u.repository_id JOIN organizations o ON o.id = r.org_id
 		WHERE u.id = $1 AND u.entered_at IS NULL`, id)
 	if err != nil {
 		return flaky.Upload{}, nil, fail(fmt.Sprintf("read test report %d", id), err)
+	}
+	if row.Zipped {
+		if row.Body, err = db.unzip.DecodeAll(row.Body, nil); err != nil {
+			return flaky.Upload{}, nil, fmt.Errorf("unpack test report %d: %w", id, err)
+		}
 	}
 	return flaky.Upload{ID: row.ID, Repository: row.Repository, Org: row.Org, Repo: row.Repo, Received: time.Time(row.Received).UTC(), Sent: row.Sent.v}, row.Body, nil
 }

@@ -55,6 +55,9 @@ const (
 // counted.
 type Tally struct{ Runs, Failures int }
 
+// Plus is the tally of both.
+func (t Tally) Plus(o Tally) Tally { return Tally{t.Runs + o.Runs, t.Failures + o.Failures} }
+
 // Rate is the share of runs that failed, from 0 to 1; 0 without runs.
 func (t Tally) Rate() float64 {
 	if t.Runs <= 0 {
