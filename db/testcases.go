@@ -216,11 +216,15 @@ type evidenceRow struct {
 	PR          int    `json:"pr"`
 	Fingerprint int64  `json:"fingerprint"`
 	FoundAt     stamp  `json:"found_at"`
+	Crowded     bool   `json:"crowded"`
 }
+
+// evidenceColumns are those of evidenceRow.
+const evidenceColumns = `case_id, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at, coalesce(crowded, false) AS crowded`
 
 func (r *evidenceRow) evidence(test uuid.UUID) flaky.Evidence {
 	return flaky.Evidence{Test: test, Kind: flaky.EvidenceKind(r.Kind), At: r.At.time(), FailedRun: r.Failed, PassedRun: r.Passed,
-		PullRequest: r.PR, Fingerprint: flaky.Fingerprint(r.Fingerprint)}
+		PullRequest: r.PR, Fingerprint: flaky.Fingerprint(r.Fingerprint), Crowded: r.Crowded}
 }
 
 func (e *testEntry) keepEvidence(found []flaky.Evidence) error {
@@ -230,7 +234,7 @@ func (e *testEntry) keepEvidence(found []flaky.Evidence) error {
 		if row == nil {
 			continue // Unreachable: evidence is about tests that failed
 		}
-		rows = append(rows, evidenceRow{row.ID, string(f.Kind), stamp(f.At), f.FailedRun, f.PassedRun, f.PullRequest, int64(f.Fingerprint), stamp(e.now)})
+		rows = append(rows, evidenceRow{row.ID, string(f.Kind), stamp(f.At), f.FailedRun, f.PassedRun, f.PullRequest, int64(f.Fingerprint), stamp(e.now), f.Crowded})
 	}
 	return e.insert("test_evidence", rows, len(rows))
 }

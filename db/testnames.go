@@ -188,7 +188,7 @@ func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, t
 	}
 	old, taken := &rows[0], &rows[1]
 	var evidence []evidenceRow
-	if err := tx.SelectContext(ctx, &evidence, `SELECT case_id, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at FROM test_evidence WHERE case_id = $1 ORDER BY at`, to.ID); err != nil {
+	if err := tx.SelectContext(ctx, &evidence, `SELECT `+evidenceColumns+` FROM test_evidence WHERE case_id = $1 ORDER BY at`, to.ID); err != nil {
 		return fmt.Errorf("read the evidence about a test: %w", err)
 	}
 	found := make([]flaky.Evidence, len(evidence))
@@ -198,8 +198,8 @@ func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, t
 	history := flaky.Joined(old.History.v, taken.History.v, found)
 	for _, statement := range []string{
 		`UPDATE test_failures f SET case_id = $1 WHERE case_id = $2 AND NOT EXISTS (SELECT 1 FROM test_failures o WHERE o.day = f.day AND o.upload_id = f.upload_id AND o.case_id = $1)`,
-		`INSERT INTO test_evidence (case_id, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at)
-			SELECT $1::bigint, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at FROM test_evidence WHERE case_id = $2 ON CONFLICT DO NOTHING`,
+		`INSERT INTO test_evidence (case_id, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at, crowded)
+			SELECT $1::bigint, kind, at, failed_upload, passed_upload, pr, fingerprint, found_at, crowded FROM test_evidence WHERE case_id = $2 ON CONFLICT DO NOTHING`,
 		`INSERT INTO test_fingerprints AS t (case_id, day, fingerprint, summary, count, last_at)
 			SELECT $1::bigint, day, fingerprint, summary, count, last_at FROM test_fingerprints WHERE case_id = $2
 			ON CONFLICT (case_id, day, fingerprint) DO UPDATE SET count = t.count + excluded.count, last_at = greatest(t.last_at, excluded.last_at)`,

@@ -107,7 +107,7 @@ func (db *DB) TestHistory(ctx context.Context, repo queue.RepoID, id uuid.UUID) 
 			PassedLink   string `json:"passed_link"`
 		}
 		if err := tx.SelectContext(ctx, &rows, `
-			SELECT e.kind, e.at, e.failed_upload, e.passed_upload, e.pr, e.fingerprint,
+			SELECT e.kind, e.at, e.failed_upload, e.passed_upload, e.pr, e.fingerprint, coalesce(e.crowded, false) AS crowded,
 				coalesce((SELECT f.summary FROM test_failures f WHERE f.case_id = e.case_id AND f.upload_id = e.failed_upload AND f.day = (e.at AT TIME ZONE 'UTC')::date), '') AS summary,
 				coalesce(f.commit, '') AS failed_commit, coalesce(p.commit, '') AS passed_commit,
 				coalesce(f.sent->>'link', '') AS failed_link, coalesce(p.sent->>'link', '') AS passed_link

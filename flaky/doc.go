@@ -16,11 +16,13 @@
 // something: a run that failed everywhere, a message that many tests share, and
 // what a stranger uploaded prove nothing about a test.
 //
-// What remains becomes [Evidence] in three ways: the same code passed and
+// What remains becomes [Evidence] in several ways: the same code passed and
 // failed ([SameCode]); a test failed once on a branch that must be green,
 // between two passes; a test failed on several unrelated pull requests while
-// the branch that they start from was green. The last two need memory, which is
-// [History]: a small value for each test that ever failed.
+// the branch that they start from was green, which shows more when it failed with
+// words that one of the others has shown to be flakiness ([KnownWords]). All but
+// the first need memory, which is [History]: a small value for each test that ever
+// failed.
 //
 // [History.Judge] adds the evidence up to a score and names the state. A test is
 // healthy, flaky or broken:

@@ -36,19 +36,19 @@ type Entered struct {
 // ([Run.Line]) of the repository: a test that begins to be watched first hears
 // of those that it passed.
 func Enter(a Arrival, histories map[uuid.UUID]*History, same, last []Arrival) Entered {
-	clues := Clues(a.Run, a.Failures)
+	clues := explain(a.Run, Clues(a.Run, a.Failures), histories)
 	found := Retried(a.Run, clues)
 	for _, s := range same {
 		found = append(found, Contradictions(a.Run, clues, s.Run, s.Passed)...)
-		found = append(found, Contradictions(s.Run, Clues(s.Run, s.Failures), a.Run, a.Passed)...)
+		found = append(found, Contradictions(s.Run, explain(s.Run, Clues(s.Run, s.Failures), histories), a.Run, a.Passed)...)
 	}
 	e := entering{arrival: a, histories: histories, last: last, touched: map[uuid.UUID]bool{}, failed: map[uuid.UUID]Result{}, clue: map[uuid.UUID]bool{}}
-	for _, c := range clues {
-		e.clue[c.Test] = true
-	}
 	for _, f := range a.Failures {
 		e.failed[f.Test] = f
 		e.wake(f.Test)
+	}
+	for _, c := range clues {
+		e.failed[c.Test], e.clue[c.Test] = c, true
 	}
 	found = append(found, e.observe()...)
 	for _, f := range found {
@@ -60,12 +60,33 @@ func Enter(a Arrival, histories map[uuid.UUID]*History, same, last []Arrival) En
 		h.Add(f)
 		e.touched[f.Test] = true
 	}
+	for test := range e.touched {
+		known := histories[test].Recognise(test)
+		histories[test].Add(known...)
+		found = append(found, known...)
+	}
 	slices.SortFunc(found, func(a, b Evidence) int {
 		return cmp.Or(bytes.Compare(a.Test[:], b.Test[:]), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.FailedRun, b.FailedRun), cmp.Compare(a.PassedRun, b.PassedRun))
 	})
 	touched := slices.Collect(maps.Keys(e.touched))
 	slices.SortFunc(touched, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	return Entered{Evidence: found, Touched: touched}
+}
+
+// explain counts the clues of a run that nothing explained when it ended. What it
+// proves itself is known from its end on, so that whoever asks later counts alike.
+func explain(r Run, clues []Result, histories map[uuid.UUID]*History) []Result {
+	unexplained := 0
+	for i := range clues {
+		if h := histories[clues[i].Test]; h == nil || !h.knewBefore(clues[i].Fingerprint, r.At) {
+			clues[i].Unexplained = 1
+			unexplained++
+		}
+	}
+	for i := range clues {
+		clues[i].Unexplained *= unexplained
+	}
+	return clues
 }
 
 type entering struct {

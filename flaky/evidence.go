@@ -17,23 +17,28 @@ const (
 	// LoneFailure: one failure between two passes on a branch that must be
 	// green.
 	LoneFailure EvidenceKind = "lone_failure"
+	// KnownWords: the only unexplained failure of a run of one more pull request
+	// while the branch that it starts from was green, with words that a
+	// contradiction (SameCode or LoneFailure) showed to be flakiness at another
+	// time and not on that pull request alone.
+	KnownWords EvidenceKind = "known_words"
 	// DistinctPullRequest: a failure on one more pull request while the branch
 	// that it starts from was green.
 	DistinctPullRequest EvidenceKind = "distinct_pull_request"
 )
 
-// Weight is how much one piece of evidence adds to the score.
-func (k EvidenceKind) Weight() float64 {
-	switch k {
-	case SameCode:
-		return 3
-	case LoneFailure:
-		return 2
-	case DistinctPullRequest:
-		return 0.7
-	}
-	return 0
-}
+// weights are how much one piece of evidence of each kind adds to the score.
+var weights = map[EvidenceKind]float64{SameCode: 3, LoneFailure: 2, KnownWords: 2, DistinctPullRequest: 0.7}
+
+// contradicts reports whether evidence of this kind shows by itself that the test
+// both fails and passes.
+func (k EvidenceKind) contradicts() bool { return k == SameCode || k == LoneFailure }
+
+// company is how many unexplained failures of a run, the test's own one among
+// them, may be that many flaky tests. With more of them, something has more likely
+// happened to the run, such as a machine without memory, and what each of them
+// shows counts half.
+const company = 3
 
 // Evidence is one observation that a test fails without being broken.
 type Evidence struct {
@@ -43,9 +48,20 @@ type Evidence struct {
 	// FailedRun and PassedRun are the runs that contradict each other; the same
 	// one if the test passed when it was tried again.
 	FailedRun, PassedRun int64
-	// PullRequest is the pull request of a DistinctPullRequest, else 0.
+	// PullRequest is the one on which the test failed; 0 if the run tested none,
+	// or several.
 	PullRequest int
 	Fingerprint Fingerprint
+	// Crowded: more tests failed in the run, unexplained, than company allows.
+	Crowded bool
+}
+
+// Weight is how much the evidence adds to the score.
+func (e Evidence) Weight() float64 {
+	if e.Crowded {
+		return weights[e.Kind] / 2
+	}
+	return weights[e.Kind]
 }
 
 // Retried is the evidence that one run holds in itself: tests that failed and
@@ -79,13 +95,13 @@ func Contradictions(failed Run, clues []Result, other Run, passed func(uuid.UUID
 
 func sameCode(c Result, failed, passed Run) Evidence {
 	return Evidence{Test: c.Test, Kind: SameCode, At: failed.At,
-		FailedRun: failed.ID, PassedRun: passed.ID, Fingerprint: c.Fingerprint}
+		FailedRun: failed.ID, PassedRun: passed.ID, PullRequest: failed.pullRequest(), Fingerprint: c.Fingerprint, Crowded: c.Unexplained > company}
 }
 
 // What the score is made of.
 const (
 	// EpochLength is the time in which failures are taken for one: whatever
-	// goes wrong on a morning has one cause.
+	// goes wrong within it has one cause.
 	EpochLength = 12 * time.Hour
 	// Window is how long evidence counts.
 	Window = 14 * 24 * time.Hour
@@ -103,14 +119,26 @@ type Epoch struct {
 func epochOf(at time.Time) int64 { return at.Unix() / int64(EpochLength/time.Second) }
 
 // score is the sum of what each epoch of the last 14 days may add, and of how
-// many epochs it is made.
+// many epochs it is made. Two epochs that begin to count less than an epoch's
+// length apart, one before noon and one after it, are one.
 func score(epochs []Epoch, now time.Time) (sum float64, from int) {
 	oldest := epochOf(now.Add(-Window))
+	var first, last time.Time
 	for _, e := range epochs {
-		if e.Number > oldest {
-			sum += e.Weight
-			from++
+		if e.Number <= oldest {
+			continue
 		}
+		sum += e.Weight
+		from++
+		if first.IsZero() || e.First.Before(first) {
+			first = e.First
+		}
+		if e.First.After(last) {
+			last = e.First
+		}
+	}
+	if from > 1 && last.Sub(first) < EpochLength {
+		return min(sum, epochLimit), 1
 	}
 	return sum, from
 }

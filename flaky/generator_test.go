@@ -214,8 +214,13 @@ func (w *world) chooseBreaks() {
 	}
 }
 
-// words are what broken tests say: half of the time all the same, and a flaky
-// test says in one of three what it says when it fails at random.
+// usual are the words that a test has for whatever happens to it, such as the
+// message of its time-out.
+func usual(test int) Fingerprint { return fingerprintVersion<<56 | 1<<40 | Fingerprint(test) }
+
+// words are what broken tests say: half of the time all the same. A flaky test
+// says in one of three what it says when it fails at random, and another one what
+// it says to everything.
 func (w *world) words(tests []int) []Fingerprint {
 	one := w.print()
 	same := w.random.IntN(2) == 0
@@ -224,6 +229,8 @@ func (w *world) words(tests []int) []Fingerprint {
 		switch {
 		case len(w.prints[t]) > 0 && w.random.IntN(3) == 0:
 			all = append(all, w.prints[t][0])
+		case w.random.IntN(3) == 0:
+			all = append(all, usual(t))
 		case same:
 			all = append(all, one)
 		default:
@@ -299,7 +306,7 @@ func (w *world) environment(r Run, failed map[int]Fingerprint) {
 	print, own := w.print(), w.random.IntN(3) == 0
 	for _, t := range w.random.Perm(worldTests)[:n] {
 		if own { // tests that time out in different places
-			print = w.print()
+			print = usual(t)
 		}
 		failed[t] = print
 	}

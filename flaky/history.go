@@ -3,6 +3,8 @@ package flaky
 import (
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // History is what is remembered of one test that failed at some time. A test
@@ -44,6 +46,7 @@ type Lone struct {
 	At           time.Time   `json:"at"`
 	PullRequests []int       `json:"pull_requests,omitempty"`
 	Fingerprint  Fingerprint `json:"fingerprint,omitempty"`
+	Crowded      bool        `json:"crowded,omitempty"` // see Evidence
 }
 
 // Tail is how a sequence of runs ends.
@@ -73,8 +76,12 @@ type PullFailure struct {
 	Run         int64       `json:"run"`
 	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
 	// Waiting: the stable branch was green before, and the next run there will
-	// tell whether it still was.
-	Waiting bool `json:"waiting,omitempty"`
+	// tell whether it still was. Passed is that run.
+	Waiting bool  `json:"waiting,omitempty"`
+	Passed  int64 `json:"passed,omitempty"`
+	// Unexplained is that of the failure; see Result.
+	Unexplained int  `json:"unexplained,omitempty"`
+	Recognised  bool `json:"recognised,omitempty"` // its words have become evidence
 }
 
 // Known is a fingerprint that evidence has shown to be flakiness.
@@ -82,6 +89,11 @@ type Known struct {
 	Fingerprint Fingerprint `json:"fingerprint"`
 	First       time.Time   `json:"first"`
 	Last        time.Time   `json:"last"`
+	// Proof is when the first contradiction with these words was; zero: none was.
+	Proof time.Time `json:"proof,omitzero"`
+	// PullRequest is the one that all contradictions are of; 0 if they are of
+	// several or of none.
+	PullRequest int `json:"pull_request,omitempty"`
 }
 
 // Bounds of a history. Beyond them the oldest is forgotten.
@@ -132,7 +144,7 @@ func (h *History) onLine(name string, r Run, f Result, clue bool) []Evidence {
 		after := line.Pass
 		line.Pass, line.Fail = 0, nil
 		if after != 0 && clue && !f.Passed {
-			line.Fail = &Lone{Run: r.ID, At: r.At, PullRequests: r.PullRequests, Fingerprint: f.Fingerprint}
+			line.Fail = &Lone{Run: r.ID, At: r.At, PullRequests: r.PullRequests, Fingerprint: f.Fingerprint, Crowded: f.Unexplained > company}
 		}
 		if f.Passed {
 			line.Pass = r.ID
@@ -145,7 +157,7 @@ func (h *History) onLine(name string, r Run, f Result, clue bool) []Evidence {
 		return nil
 	}
 	return []Evidence{{Test: f.Test, Kind: LoneFailure, At: lone.At,
-		FailedRun: lone.Run, PassedRun: r.ID, Fingerprint: lone.Fingerprint}}
+		FailedRun: lone.Run, PassedRun: r.ID, Fingerprint: lone.Fingerprint, Crowded: lone.Crowded}}
 }
 
 // line finds a line or begins it.
@@ -227,10 +239,10 @@ func (h *History) onStable(r Run, f Result) []Evidence {
 		case h.Stable.Fails > 0:
 			continue // the branch was broken: the pull request need not be
 		default:
-			p.Waiting = false
+			p.Waiting, p.Passed = false, r.ID
 			if settled++; settled > 1 {
 				found = append(found, Evidence{Test: f.Test, Kind: DistinctPullRequest, At: p.At,
-					FailedRun: p.Run, PassedRun: r.ID, PullRequest: p.Number, Fingerprint: p.Fingerprint})
+					FailedRun: p.Run, PassedRun: r.ID, PullRequest: p.Number, Fingerprint: p.Fingerprint, Crowded: p.Unexplained > company})
 			}
 		}
 		kept = append(kept, p)
@@ -253,8 +265,31 @@ func (h *History) onPullRequests(r Run, f Result) {
 		if len(h.PullRequests) == maxPulls {
 			h.PullRequests = slices.Delete(h.PullRequests, 0, 1)
 		}
-		h.PullRequests = append(h.PullRequests, PullFailure{Number: number, At: r.At, Run: r.ID, Fingerprint: f.Fingerprint, Waiting: true})
+		h.PullRequests = append(h.PullRequests, PullFailure{Number: number, At: r.At, Run: r.ID, Fingerprint: f.Fingerprint, Waiting: true, Unexplained: f.Unexplained})
 	}
+}
+
+// Recognise finds failures on pull requests that have the words of a
+// contradiction. That may come before or after them, but at another time: what
+// goes wrong at one has one cause. Who fails without a word is never recognised.
+// What is returned is given to [History.Add].
+func (h *History) Recognise(test uuid.UUID) []Evidence {
+	var found []Evidence
+	for i := range h.PullRequests {
+		p := &h.PullRequests[i]
+		if p.Waiting || p.Recognised || p.Fingerprint == 0 || p.Unexplained > 1 || !slices.ContainsFunc(h.Known, p.shownBy) {
+			continue
+		}
+		p.Recognised = true
+		found = append(found, Evidence{Test: test, Kind: KnownWords, At: p.At, FailedRun: p.Run, PassedRun: p.Passed,
+			PullRequest: p.Number, Fingerprint: p.Fingerprint})
+	}
+	return found
+}
+
+// shownBy reports whether a contradiction shows that the failure was flakiness.
+func (p *PullFailure) shownBy(k Known) bool {
+	return k.Fingerprint == p.Fingerprint && !k.Proof.IsZero() && k.PullRequest != p.Number && p.At.Sub(k.Proof).Abs() >= EpochLength
 }
 
 // Add takes evidence into the account. Each piece is added once; what failed
@@ -283,7 +318,7 @@ func (h *History) count(e Evidence) {
 		i = len(h.Epochs) - 1
 	}
 	epoch := &h.Epochs[i]
-	epoch.Weight = min(epochLimit, epoch.Weight+e.Kind.Weight())
+	epoch.Weight = min(epochLimit, epoch.Weight+e.Weight())
 	if e.At.Before(epoch.First) {
 		epoch.First = e.At
 	}
@@ -298,6 +333,7 @@ func (h *History) know(e Evidence) {
 			if e.At.Before(k.First) {
 				k.First = e.At
 			}
+			k.prove(e)
 			return
 		}
 	}
@@ -307,7 +343,30 @@ func (h *History) know(e Evidence) {
 		})
 		h.Known = slices.Delete(h.Known, oldest, oldest+1)
 	}
-	h.Known = append(h.Known, Known{Fingerprint: e.Fingerprint, First: e.At, Last: e.At})
+	k := Known{Fingerprint: e.Fingerprint, First: e.At, Last: e.At}
+	k.prove(e)
+	h.Known = append(h.Known, k)
+}
+
+// prove takes evidence with these words into the account.
+func (k *Known) prove(e Evidence) {
+	switch {
+	case !e.Kind.contradicts():
+	case k.Proof.IsZero():
+		k.Proof, k.PullRequest = e.At, e.PullRequest
+	default:
+		if e.At.Before(k.Proof) {
+			k.Proof = e.At
+		}
+		if k.PullRequest != e.PullRequest {
+			k.PullRequest = 0
+		}
+	}
+}
+
+// knewBefore reports whether the fingerprint was known at a moment.
+func (h *History) knewBefore(f Fingerprint, at time.Time) bool {
+	return slices.ContainsFunc(h.Known, func(k Known) bool { return k.Fingerprint == f && k.First.Before(at) })
 }
 
 // Knows reports whether evidence has shown this fingerprint to be flakiness, not

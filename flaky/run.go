@@ -98,6 +98,14 @@ func (r Run) contains(prs []int) bool {
 	return true
 }
 
+// pullRequest is the one under test; 0 for none or several.
+func (r Run) pullRequest() int {
+	if r.Kind == PullRequest && len(r.PullRequests) == 1 {
+		return r.PullRequests[0]
+	}
+	return 0
+}
+
 // Result is what a run says about one test. Skipped tests have none.
 type Result struct {
 	Test uuid.UUID
@@ -110,6 +118,10 @@ type Result struct {
 	Ambiguous bool
 	// Fingerprint is that of the last failed attempt.
 	Fingerprint Fingerprint
+	// Unexplained is how many tests of the run, this one among them, failed with
+	// words that were not known to be flakiness then; 0 if this one's were. It is
+	// found out of clues only.
+	Unexplained int
 }
 
 // sharedBy is how many tests of a run must fail with the same fingerprint for

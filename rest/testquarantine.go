@@ -180,7 +180,7 @@ func (a *API) listTestEvidence(ctx context.Context, c *call) (any, error) {
 	out := testEvidence{Evidence: []proof{}, Changes: []testChange{}}
 	for _, e := range proofs {
 		out.Evidence = append(out.Evidence, proof{
-			Kind: string(e.Kind), Weight: e.Kind.Weight(), At: moment(e.At), Summary: e.Summary, PullRequest: valueOrNull(e.PullRequest),
+			Kind: string(e.Kind), Weight: e.Weight(), At: moment(e.At), Summary: e.Summary, PullRequest: valueOrNull(e.PullRequest),
 			Failed: proofRun{strconv.FormatInt(e.FailedRun, 10), e.FailedCommit, e.FailedLink}, Passed: proofRun{strconv.FormatInt(e.PassedRun, 10), e.PassedCommit, e.PassedLink},
 		})
 	}

@@ -324,7 +324,7 @@ func failureOf(repo queue.Repo, f *flaky.Occurrence, now time.Time) failureRow {
 
 func proofOf(repo queue.Repo, p *flaky.Proof, now time.Time) proofRow {
 	row := proofRow{
-		Text: evidenceNames[p.Kind], Weight: strconv.FormatFloat(p.Kind.Weight(), 'f', -1, 64), At: at(p.At, now), PR: p.PullRequest, Summary: p.Summary,
+		Text: evidenceNames[p.Kind], Weight: strconv.FormatFloat(p.Weight(), 'f', -1, 64), At: at(p.At, now), PR: p.PullRequest, Summary: p.Summary,
 		FailedJob: p.FailedLink, PassedJob: p.PassedLink, FailedCommit: commit(p.FailedCommit, "").Short, PassedAt: commit(p.PassedCommit, "").Short,
 	}
 	if p.FailedRun != 0 {
