@@ -22,9 +22,8 @@ type Config struct {
 	URL string
 	// Token is an API token; "" sends none.
 	Token string
-	// ForkRun is the run of CI of a pull request from a fork, which stands in
-	// for a token where that has none; "" for none.
-	ForkRun string
+	// StandIn is what is sent where there is no token.
+	StandIn StandIn
 	// UserAgent names the program that calls.
 	UserAgent string
 	// Patience is how long a call is tried again after answers that ask for
@@ -33,6 +32,13 @@ type Config struct {
 	Patience time.Duration
 	// Timeout bounds one try. 0 is a minute.
 	Timeout time.Duration
+}
+
+// StandIn is what CI of a fork, which has no secrets, sends in place of a token.
+// Each lets it do one thing only; "" is none.
+type StandIn struct {
+	ForkRun    string // the run of CI of its pull request: to set impacted targets
+	PublicRepo string // the repository's public id: to upload test results and ask what is quarantined
 }
 
 // Client calls one server. It may be used by several goroutines at once, and
@@ -70,8 +76,12 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{base: base, patience: cfg.Patience, wait: rest, header: http.Header{"User-Agent": {cfg.UserAgent}}}
 	if cfg.Token != "" {
 		c.header.Set("x-api-token", cfg.Token)
-	} else if cfg.ForkRun != "" {
-		c.header.Set("x-forked-workflow-run-id", cfg.ForkRun)
+	} else {
+		for name, value := range map[string]string{"x-forked-workflow-run-id": cfg.StandIn.ForkRun, "x-trunk-public-repo-id": cfg.StandIn.PublicRepo} {
+			if value != "" {
+				c.header.Set(name, value)
+			}
+		}
 	}
 	timeout := cfg.Timeout
 	if timeout <= 0 {
@@ -84,6 +94,9 @@ func New(cfg Config) (*Client, error) {
 
 // Server is the name of the server, with its port if that is not the usual one.
 func (c *Client) Server() string { return c.base.Host }
+
+// Anonymous reports whether calls bring no token.
+func (c *Client) Anonymous() bool { return c.header.Get("x-api-token") == "" }
 
 // Post sends a body as JSON to an endpoint such as "getQueue" and reads the
 // answer into answer, nil to drop it. It tries again as [Config.Patience] says:

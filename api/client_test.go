@@ -137,21 +137,25 @@ func TestCallsSayWhoCalls(t *testing.T) {
 		seen, path, body = r.Header, r.URL.Path, string(text)
 		_, _ = io.WriteString(w, `{}`)
 	}
-	c, _, _ := calling(t, Config{Token: "sbx_secret", ForkRun: "7", UserAgent: "signalbox/1.2"}, answers{note})
+	c, _, _ := calling(t, Config{Token: "sbx_secret", StandIn: StandIn{"7", "abc"}, UserAgent: "signalbox/1.2"}, answers{note})
 	q := Queue{Client: c, Host: "github.com", Owner: "Acme", Name: "shop", Branch: "main"}
 	if _, err := q.Pull(t.Context(), "getSubmittedPullRequest", 7); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"pr":{"number":7},"repo":{"host":"github.com","name":"shop","owner":"Acme"},"targetBranch":"main"}`
 	if seen.Get("x-api-token") != "sbx_secret" || seen.Get("User-Agent") != "signalbox/1.2" || seen.Get("Content-Type") != "application/json" ||
-		seen.Get("x-forked-workflow-run-id") != "" || path != "/v1/getSubmittedPullRequest" || body != want {
+		seen.Get("x-forked-workflow-run-id") != "" || seen.Get("x-trunk-public-repo-id") != "" || c.Anonymous() || path != "/v1/getSubmittedPullRequest" || body != want {
 		t.Errorf("%s %s %v", path, body, seen)
 	}
 	if err := q.About(t.Context(), "flaky-tests/get-upload", nil, nil); err != nil || !strings.Contains(body, `"org_url_slug":"acme"`) {
 		t.Errorf("%v %s", err, body)
 	}
-	c, _, _ = calling(t, Config{ForkRun: "7"}, answers{note})
-	if err := c.Get(t.Context(), "status", nil); err != nil || seen.Get("x-forked-workflow-run-id") != "7" || seen.Get("x-api-token") != "" {
+	c, _, _ = calling(t, Config{StandIn: StandIn{ForkRun: "7"}}, answers{note})
+	if err := c.Get(t.Context(), "status", nil); err != nil || seen.Get("x-forked-workflow-run-id") != "7" || seen.Get("x-api-token") != "" || !c.Anonymous() {
+		t.Errorf("%v %v", err, seen)
+	}
+	c, _, _ = calling(t, Config{StandIn: StandIn{PublicRepo: "abc"}}, answers{note})
+	if err := c.Get(t.Context(), "status", nil); err != nil || seen.Get("x-trunk-public-repo-id") != "abc" || seen.Get("x-forked-workflow-run-id") != "" {
 		t.Errorf("%v %v", err, seen)
 	}
 }

@@ -27,16 +27,16 @@ const lsRemoteLimit = 30 * time.Second
 
 // find finds the queue and the pull request.
 func (p pullTarget) find(ctx context.Context, c console) (*api.Queue, int, error) {
-	return p.findAs(ctx, c, "")
+	return p.findAs(ctx, c, api.StandIn{})
 }
 
 // findAs finds them for a caller who may do without a token; see clientFor.
-func (p pullTarget) findAs(ctx context.Context, c console, forkRun string) (*api.Queue, int, error) {
+func (p pullTarget) findAs(ctx context.Context, c console, in api.StandIn) (*api.Queue, int, error) {
 	given, err := pullNumber(p.PR)
 	if err != nil {
 		return nil, 0, err
 	}
-	q, f, err := p.target.findAs(ctx, forkRun)
+	q, f, err := p.target.findAs(ctx, in)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -23,18 +23,21 @@ type connection struct {
 
 // client returns a client of the server. Its error names everything that is
 // missing.
-func (c connection) client() (*api.Client, error) { return c.clientFor("") }
+func (c connection) client() (*api.Client, error) { return c.clientFor(api.StandIn{}) }
 
-// clientFor returns a client that may do without a token where a run of CI
-// stands in for it; "" is no run.
-func (c connection) clientFor(forkRun string) (*api.Client, error) {
-	token, tokenErr := c.token(forkRun != "")
-	client, err := api.New(api.Config{URL: c.URL, Token: token, ForkRun: forkRun, UserAgent: userAgent(), Patience: c.Timeout, Timeout: c.Timeout})
+// clientFor returns a client that may do without a token where something stands
+// in for it.
+func (c connection) clientFor(in api.StandIn) (*api.Client, error) {
+	token, tokenErr := c.token(in != api.StandIn{})
+	client, err := api.New(api.Config{URL: c.URL, Token: token, StandIn: in, UserAgent: userAgent(), Patience: c.Timeout, Timeout: c.Timeout})
 	if err != nil {
 		err = errors.New("the address of Signalbox: set SIGNALBOX_URL or --url, such as https://signalbox.example.com")
 	}
 	return client, errors.Join(err, tokenErr)
 }
+
+// errNoToken is that no token is set.
+var errNoToken = errors.New("a token: set SIGNALBOX_TOKEN or SIGNALBOX_TOKEN_FILE (CI keeps secrets from pull requests of forks)")
 
 // token is the token from where it is kept. optional: there need not be one.
 func (c connection) token(optional bool) (string, error) {
@@ -48,7 +51,7 @@ func (c connection) token(optional bool) (string, error) {
 	}
 	switch {
 	case token == "" && !optional:
-		return "", errors.New("a token: set SIGNALBOX_TOKEN or SIGNALBOX_TOKEN_FILE (CI keeps secrets from pull requests of forks)")
+		return "", errNoToken
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", errors.New("the token: there are characters in it that no token has, such as a line break")
 	}
@@ -90,11 +93,11 @@ func (t target) place(ctx context.Context) (flaky.Facts, error) {
 
 // find finds the queue. The server is asked only when nobody has said which
 // branch is meant.
-func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) { return t.findAs(ctx, "") }
+func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) { return t.findAs(ctx, api.StandIn{}) }
 
 // findAs finds it for a caller who may do without a token; see clientFor.
-func (t target) findAs(ctx context.Context, forkRun string) (*api.Queue, flaky.Facts, error) {
-	c, err := t.clientFor(forkRun)
+func (t target) findAs(ctx context.Context, in api.StandIn) (*api.Queue, flaky.Facts, error) {
+	c, err := t.clientFor(in)
 	if err != nil {
 		return nil, flaky.Facts{}, missing(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"signalbox/api"
 	"signalbox/targets"
 )
 
@@ -282,7 +283,7 @@ func (t *targetsCommand) upload(ctx context.Context, c console, found *impact) (
 	if f.Fork && f.CI == "GitHub Actions" {
 		run = os.Getenv("GITHUB_RUN_ID")
 	}
-	q, number, err := t.findAs(ctx, c, run)
+	q, number, err := t.findAs(ctx, c, api.StandIn{ForkRun: run})
 	if err != nil {
 		return nil, err
 	}

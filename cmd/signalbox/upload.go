@@ -31,6 +31,9 @@ type uploadCommand struct {
 	Job     string `help:"Name of this job in this run of CI, the same when it is tried again."`
 	Attempt int    `help:"Which attempt of the job this is, from 1."`
 
+	PublicRepoID string `name:"public-repo-id" env:"SIGNALBOX_PUBLIC_REPO_ID" help:"Public id of the repository, which CI of forks sends because it has no token. It is no secret; set-public-uploads of the API gives one out. A token wins."`
+	Org          string `env:"SIGNALBOX_ORG" help:"Organisation in Signalbox, which goes with the public id. Default: the repository's owner."`
+
 	connection `group:"connection"`
 	JSON       bool `name:"json" help:"Print JSON."`
 }
@@ -86,7 +89,7 @@ func (u *uploadCommand) outcome(ctx context.Context, getenv func(string) string)
 	}
 	o.notes = o.read.Notes
 	if o.files > 0 && err == nil {
-		o.kept, o.trouble = u.send(ctx, sent, body)
+		o.kept, o.trouble = u.send(ctx, sent, body, o.failing)
 	} else {
 		o.trouble = errors.New("there is nothing to send")
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"signalbox/account"
 	"signalbox/api"
 	"signalbox/flaky"
 )
@@ -43,11 +47,17 @@ const (
 	lastQuestion  = 5 * time.Second
 )
 
-// send uploads and waits until the service has read the reports. An error says
-// in a sentence why nothing is known.
-func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) (*keptReport, error) {
-	c, err := u.client()
+// send uploads and waits until the service has read the reports, or without a
+// token asks which of the failing tests are excused. An error says in a sentence
+// why nothing is known.
+func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte, failing []failingTest) (*keptReport, error) {
+	c, err := u.clientFor(api.StandIn{PublicRepo: strings.TrimSpace(u.PublicRepoID)})
 	lacks := flatten(err)
+	for i := range lacks {
+		if errors.Is(lacks[i], errNoToken) {
+			lacks[i] = fmt.Errorf("%w; there, SIGNALBOX_PUBLIC_REPO_ID stands in for it", errNoToken)
+		}
+	}
 	for _, need := range []struct {
 		ok   bool
 		text string
@@ -68,13 +78,48 @@ func (u *uploadCommand) send(ctx context.Context, sent flaky.Sent, body []byte) 
 	var kept struct {
 		ID string `json:"id"`
 	}
-	if err := c.Send(ctx, "test-results", factsQuery(sent), sent.ContentType, body, &kept); err != nil {
+	query, org := factsQuery(sent), cmp.Or(u.Org, account.Slug(sent.Owner))
+	if c.Anonymous() {
+		query.Set("org", org)
+	}
+	if err := c.Send(ctx, "test-results", query, sent.ContentType, body, &kept); err != nil {
 		return nil, err
 	}
 	if kept.ID == "" {
 		return nil, &api.Stranger{Host: c.Server(), Err: errors.New("it names no upload")}
 	}
+	if c.Anonymous() {
+		return quarantinedOf(ctx, c, sent, org, kept.ID, failing)
+	}
 	return readBy(ctx, &api.Queue{Client: c, Host: sent.Host, Owner: sent.Owner, Name: sent.Name}, kept.ID)
+}
+
+// quarantinedOf asks which failures are excused, for those who may ask for
+// nothing else: what the service read of an upload is not told to everybody.
+func quarantinedOf(ctx context.Context, c *api.Client, sent flaky.Sent, org, upload string, failing []failingTest) (*keptReport, error) {
+	kept := &keptReport{ID: upload, Complete: true}
+	if len(failing) == 0 {
+		return kept, nil // and to ask about no test is to ask about all
+	}
+	asked := make([]map[string]string, len(failing))
+	for i := range failing {
+		t := &failing[i]
+		asked[i] = map[string]string{"id": t.ID.String(), "name": t.Name, "parentName": t.Parent, "className": t.Classname, "file": t.File,
+			"variant": t.Variant, "failure_message": cmp.Or(t.Failure.Message, t.Failure.Text)}
+	}
+	var answer struct {
+		TestIDs []string `json:"testIds"`
+	}
+	if err := c.Post(ctx, "metrics/getQuarantineConfig", map[string]any{
+		"repo": map[string]string{"host": sent.Host, "owner": sent.Owner, "name": sent.Name}, "orgUrlSlug": org, "testIdentifiers": asked,
+	}, &answer); err != nil {
+		return nil, err
+	}
+	for i := range failing {
+		t := &failing[i]
+		kept.Failures = append(kept.Failures, keptFailure{t.Name, t.Parent, t.File, t.Classname, t.Variant, slices.Contains(answer.TestIDs, t.ID.String()), ""})
+	}
+	return kept, nil
 }
 
 // factsQuery is what is said of an upload as the query of its address.

@@ -33,6 +33,34 @@ type fakeService struct {
 	// answers in place of what it would say; nil: none.
 	instead func(w http.ResponseWriter, r *http.Request) bool
 	excused map[string]flaky.QuarantineCode // by name; others fail with NOT_FLAKY
+	lookups []string                        // what forks asked, as JSON
+}
+
+// public answers CI of a fork, which has the repository's public id and may do
+// nothing else with it.
+func (f *fakeService) public(w http.ResponseWriter, r *http.Request, body []byte) {
+	switch q := r.URL.Query(); {
+	case r.URL.Path == "/v1/test-results" && q.Get("org") == "acme":
+		f.queries = append(f.queries, q)
+		_, _ = io.WriteString(w, `{"id":"7","new":true}`)
+	case r.URL.Path == "/v1/metrics/getQuarantineConfig":
+		f.lookups = append(f.lookups, string(body))
+		var asked struct {
+			OrgURLSlug      string
+			TestIdentifiers []struct{ ID, Name string }
+		}
+		_ = json.Unmarshal(body, &asked)
+		ids := []string{}
+		for _, t := range asked.TestIdentifiers {
+			if _, excused := f.excused[t.Name]; excused && asked.OrgURLSlug == "acme" {
+				ids = append(ids, t.ID)
+			}
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"isDisabled": false, "testIds": ids})
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":{"code":"PUBLIC_REPO_ID_UNKNOWN","message":"The id is not one."}}`)
+	}
 }
 
 func newFakeService(t *testing.T) *fakeService {
@@ -57,6 +85,8 @@ func (f *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case r.Header.Get("x-api-token") == "" && r.Header.Get("x-trunk-public-repo-id") == "k3wq7ab2":
+		f.public(w, r, body)
 	case r.Header.Get("x-api-token") != "secret":
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"error":{"code":"TOKEN_UNKNOWN","message":"This token is not known."}}`)
@@ -178,6 +208,7 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 		}
 	}
 	good, bad := map[string]string{"a.xml": twoPass}, map[string]string{"a.xml": twoPass, "b.xml": oneFails}
+	fork := map[string]string{"SIGNALBOX_TOKEN": "", "SIGNALBOX_PUBLIC_REPO_ID": "k3wq7ab2"}
 	const loud = "WARNING: Signalbox does not know about these test results"
 	for name, c := range map[string]struct {
 		files   map[string]string
@@ -206,23 +237,32 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 		"an exit code that Unix cuts to 0":           {files: bad, args: "--exit-code 256 *.xml", code: 1},
 		"no pattern":                                 {files: good, args: "[", code: 1, out: []string{"[ is no pattern"}, warned: "there is nothing to send"},
 
-		"an error of the service":             {files: bad, args: "--timeout 1s --exit-code 3 *.xml", excused: quarantined, instead: says(500, "oops"), code: 3, warned: "500"},
-		"an error, and nothing failed":        {files: good, args: "--timeout 1s --exit-code 0 *.xml", instead: says(500, "oops"), warned: loud},
-		"an error, and a report is cut off":   {files: map[string]string{"a.xml": cutOff}, args: "--timeout 1s --exit-code 0 *.xml", instead: says(503, "oops"), code: 1, warned: loud},
-		"an unknown token":                    {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_TOKEN": "other"}, code: 3, warned: "This token is not known."},
-		"a page instead of an answer":         {files: bad, args: "--exit-code 3 *.xml", instead: says(200, "<html>Welcome</html>"), code: 3, warned: "is not Signalbox"},
-		"JSON of somebody else":               {files: bad, args: "--exit-code 3 *.xml", instead: says(200, `{"ok":true}`), code: 3, warned: "is not Signalbox"},
-		"a redirect":                          {files: bad, args: "--exit-code 3 *.xml", instead: says(302, ""), code: 3, warned: "302"},
-		"it forgets the upload":               {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":null}`), code: 3, warned: "is not Signalbox"},
-		"another upload":                      {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"8","status":"read","complete":true}}`), code: 3, warned: "is not Signalbox"},
-		"it never reads":                      {files: bad, args: "--timeout 1s --exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"waiting"}}`), code: 3, warned: "has not read them in time"},
-		"it read nothing":                     {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true}}`), code: 3},
-		"it says that something is missing":   {files: good, args: "--exit-code 0 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":false}}`), code: 1, out: []string{"not complete"}},
-		"it left something out":               {files: good, instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true,"notes":[{"code":"TOO_MANY_NEW_TESTS","count":3,"text":"3 tests are left out."}]}}`), out: []string{"note: 3 tests are left out."}},
-		"nobody is there":                     {files: bad, args: "--timeout 1s --exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, code: 3, warned: "cannot be reached"},
-		"nobody is there, and nothing failed": {files: good, args: "--timeout 1s *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, warned: loud},
-		"no settings":                         {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "", "SIGNALBOX_TOKEN": "", "GITHUB_ACTIONS": ""}, code: 3, warned: "SIGNALBOX_TOKEN"},
-		"no command line that makes sense":    {files: good, args: "--nonsense", code: 2, warned: "nonsense"},
+		"an error of the service":                    {files: bad, args: "--timeout 1s --exit-code 3 *.xml", excused: quarantined, instead: says(500, "oops"), code: 3, warned: "500"},
+		"an error, and nothing failed":               {files: good, args: "--timeout 1s --exit-code 0 *.xml", instead: says(500, "oops"), warned: loud},
+		"an error, and a report is cut off":          {files: map[string]string{"a.xml": cutOff}, args: "--timeout 1s --exit-code 0 *.xml", instead: says(503, "oops"), code: 1, warned: loud},
+		"an unknown token":                           {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_TOKEN": "other"}, code: 3, warned: "This token is not known."},
+		"a page instead of an answer":                {files: bad, args: "--exit-code 3 *.xml", instead: says(200, "<html>Welcome</html>"), code: 3, warned: "is not Signalbox"},
+		"JSON of somebody else":                      {files: bad, args: "--exit-code 3 *.xml", instead: says(200, `{"ok":true}`), code: 3, warned: "is not Signalbox"},
+		"a redirect":                                 {files: bad, args: "--exit-code 3 *.xml", instead: says(302, ""), code: 3, warned: "302"},
+		"it forgets the upload":                      {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":null}`), code: 3, warned: "is not Signalbox"},
+		"another upload":                             {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"8","status":"read","complete":true}}`), code: 3, warned: "is not Signalbox"},
+		"it never reads":                             {files: bad, args: "--timeout 1s --exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"waiting"}}`), code: 3, warned: "has not read them in time"},
+		"it read nothing":                            {files: bad, args: "--exit-code 3 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true}}`), code: 3},
+		"it says that something is missing":          {files: good, args: "--exit-code 0 *.xml", instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":false}}`), code: 1, out: []string{"not complete"}},
+		"it left something out":                      {files: good, instead: onUpload("/v1/flaky-tests/get-upload", `{"upload":{"id":"7","status":"read","complete":true,"notes":[{"code":"TOO_MANY_NEW_TESTS","count":3,"text":"3 tests are left out."}]}}`), out: []string{"note: 3 tests are left out."}},
+		"nobody is there":                            {files: bad, args: "--timeout 1s --exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, code: 3, warned: "cannot be reached"},
+		"nobody is there, and nothing failed":        {files: good, args: "--timeout 1s *.xml", env: map[string]string{"SIGNALBOX_URL": "http://127.0.0.1:1"}, warned: loud},
+		"no settings":                                {files: bad, args: "--exit-code 3 *.xml", env: map[string]string{"SIGNALBOX_URL": "", "SIGNALBOX_TOKEN": "", "GITHUB_ACTIONS": ""}, code: 3, warned: "SIGNALBOX_PUBLIC_REPO_ID stands in for it"},
+		"a fork, and all that failed is quarantined": {files: bad, args: "--exit-code 3 *.xml", excused: quarantined, env: fork, out: []string{"quarantined  pay > Card > charge", "Exit code 0."}},
+		"a fork, and nothing is quarantined":         {files: bad, args: "--exit-code 3 *.xml", env: fork, code: 3, out: []string{"FAILED       pay > Card > charge"}},
+		"a fork, and a report is cut off":            {files: map[string]string{"a.xml": cutOff, "b.xml": oneFails}, args: "--exit-code 3 *.xml", excused: quarantined, env: fork, code: 3, out: []string{"not complete"}},
+		"a fork, and nothing failed":                 {files: good, args: "--exit-code 0 *.xml", env: fork, out: []string{"No test failed. Exit code 0."}},
+		"a fork with an id that is none":             {files: bad, args: "--exit-code 3 --public-repo-id other *.xml", excused: quarantined, env: fork, code: 3, warned: "This token is not known."},
+		"a fork in another organisation":             {files: bad, args: "--exit-code 3 --org other *.xml", excused: quarantined, env: fork, code: 3, warned: "The id is not one."},
+		"a fork, and no answer about quarantine":     {files: bad, args: "--timeout 1s --exit-code 3 *.xml", excused: quarantined, env: fork, instead: onUpload("/v1/metrics/getQuarantineConfig", `no`), code: 3, warned: "is not Signalbox"},
+		"a token and a public id: the token counts":  {files: bad, args: "--exit-code 3 --public-repo-id other *.xml", excused: quarantined, out: []string{"has failed like this before", "Exit code 0."}},
+
+		"no command line that makes sense": {files: good, args: "--nonsense", code: 2, warned: "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,6 +288,26 @@ func TestUploadEndsAsTheJobShould(t *testing.T) {
 			}
 			if c.warned == "" && warned != "" || !strings.Contains(warned, c.warned) {
 				t.Errorf("warns %q, wanted %q", warned, c.warned)
+			}
+		})
+	}
+}
+
+// CI of a fork asks about what failed, with its words; about no test it does not
+// ask, as that would be to ask about all.
+func TestForksAskOnlyAboutWhatFailed(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{twoPass: "", oneFails: `"failure_message":"no answer after 3s"`} {
+		f := newFakeService(t)
+		dir := t.TempDir()
+		putFiles(t, dir, map[string]string{"a.xml": file})
+		env := maps.Clone(gitHubEnv)
+		maps.Copy(env, map[string]string{"SIGNALBOX_URL": f.URL, "SIGNALBOX_TOKEN": "", "SIGNALBOX_PUBLIC_REPO_ID": " k3wq7ab2\n"})
+		_, warned, _ := signalboxIn(t, dir, env, "upload", "*.xml")
+		f.between(func() {
+			asked := strings.Join(f.lookups, "\n")
+			if warned != "" || len(f.queries) != 1 || (asked == "") != (want == "") || !strings.Contains(asked, want) || strings.Contains(asked, "refund") {
+				t.Errorf("%d uploads, asked %q, want %q; warned %q", len(f.queries), asked, want, warned)
 			}
 		})
 	}
