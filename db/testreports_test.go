@@ -1,10 +1,12 @@
 package db_test
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -302,6 +304,28 @@ func TestAReportIsReadFromItsBytes(t *testing.T) {
 	}
 	if got := w.column(`SELECT complete || ' ' || tests || ' ' || (body IS NULL) FROM test_uploads`); got != "false 1 true" {
 		t.Errorf("upload: %s", got)
+	}
+}
+
+// A report is kept compressed where that makes it smaller, and comes back as it was
+// sent.
+func TestAWaitingReportComesBackAsItWasSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	u := flaky.Upload{Repository: int64(w.repo.ID), Received: epoch, Sent: flaky.Sent{Facts: flaky.Facts{Commit: "c"}}}
+	large, noise := []byte(strings.Repeat("<testcase/>", 1000)), make([]byte, 1000)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	for i, sent := range [][]byte{large, noise, []byte("x")} {
+		id, _, err := w.AddUpload(t.Context(), u, [32]byte{byte(i)}, sent)
+		w.must(err)
+		_, body, err := w.WaitingUpload(t.Context(), id)
+		w.must(err)
+		if !bytes.Equal(body, sent) {
+			t.Errorf("%d bytes come back as %d others", len(sent), len(body))
+		}
+	}
+	if got := w.column(`SELECT zipped || ' ' || (length(body) < 200) FROM test_uploads ORDER BY id`); got != "true true, false false, false true" {
+		t.Errorf("kept: %s", got)
 	}
 }
 
