@@ -93,7 +93,9 @@ func (t target) place(ctx context.Context) (flaky.Facts, error) {
 
 // find finds the queue. The server is asked only when nobody has said which
 // branch is meant.
-func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) { return t.findAs(ctx, api.StandIn{}) }
+func (t target) find(ctx context.Context) (*api.Queue, flaky.Facts, error) {
+	return t.findAs(ctx, api.StandIn{})
+}
 
 // findAs finds it for a caller who may do without a token; see clientFor.
 func (t target) findAs(ctx context.Context, in api.StandIn) (*api.Queue, flaky.Facts, error) {
