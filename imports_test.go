@@ -47,12 +47,13 @@ var ours = map[string][]string{
 	"migrations":             {},
 	"docs":                   {}, // the documents, for the pages to show
 	"docs/docstest":          {}, // tests alone use it
+	"benchtest":              {}, // benchmarks alone use it
 	"":                       {}, // this folder: the App's manifest
 }
 
 // others says which of our packages may import what belongs to one technology.
 var others = map[string][]string{
-	"database/sql":                        {"db", "db/pgserver", "db/dbtest", "cmd/signalbox"},
+	"database/sql":                        {"db", "db/pgserver", "db/dbtest", "benchtest", "cmd/signalbox"},
 	"github.com/jmoiron/sqlx":             {"db", "db/dbtest"},
 	"github.com/lib/pq":                   {"db", "db/pgserver", "db/dbtest", "cmd/signalbox"},
 	"github.com/jackc/pgx/":               {"cmd/signalbox"},

@@ -32,10 +32,10 @@ import (
 // printed.
 
 var (
-	b6Must = aim{id: "B6, must", rate: 500, p99: 25 * time.Millisecond}
-	b6Goal = aim{id: "B6, goal", rate: 5000, p99: 5 * time.Millisecond}
-	b7Must = aim{id: "B7, must", rate: 1000, p99: 50 * time.Millisecond}
-	b7Goal = aim{id: "B7, goal", rate: 2500, p99: 25 * time.Millisecond}
+	b6Must = aim{id: "B6", rate: 500, p99: 25 * time.Millisecond}
+	b6Goal = aim{id: "B6", goal: true, rate: 5000, p99: 5 * time.Millisecond}
+	b7Must = aim{id: "B7", rate: 1000, p99: 50 * time.Millisecond}
+	b7Goal = aim{id: "B7", goal: true, rate: 2500, p99: 25 * time.Millisecond}
 )
 
 // B6: queues of which a hundred pull requests are listed, while ten thousand

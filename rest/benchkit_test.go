@@ -1,27 +1,25 @@
 package rest
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"signalbox/benchtest"
 )
 
 // aim is what has to be reached: so many requests a second, 99 of a hundred
 // answered within p99.
 type aim struct {
 	id   string
+	goal bool // what is wanted; otherwise what must be
 	rate int
 	p99  time.Duration
 }
@@ -44,15 +42,15 @@ func (s *service) drive(a aim, send func(i int) (int64, error)) bool {
 	s.atRate(warm, a.rate, func(i int, _ time.Time) { _, _ = send(i) })
 	got := s.report(n, func(ask func(i int, due time.Time)) { s.atRate(n, a.rate, ask) },
 		func(i int) (int64, error) { return send(warm + i) })
-	verdict, met := "met", got.perSecond >= 0.98*float64(a.rate) && got.p99 <= a.p99
-	switch {
-	case !met && got.foreign > 0.05:
-		verdict = "not shown, because others used the processors too"
-	case !met:
-		verdict = "missed"
+	met := got.perSecond >= 0.98*float64(a.rate) && got.p99 <= a.p99
+	row := benchtest.Row{
+		ID: a.id, Measure: s.b.Name(), Must: fmt.Sprintf("p99 ≤ %v", a.p99), Goal: "-", Foreign: got.foreign, Met: met,
+		Result: fmt.Sprintf("%.0f/s %v", got.perSecond, got.p99.Round(100*time.Microsecond)), Calib: fmt.Sprintf("%.1f x processor of an insert", got.ratio),
 	}
-	s.b.Logf("%s: %d/s with p99 within %v. Result: %.0f/s with p99 %v, %.0f %% of the processors used by others: %s",
-		a.id, a.rate, a.p99, got.perSecond, got.p99.Round(100*time.Microsecond), got.foreign*100, verdict)
+	if a.goal {
+		row.Must, row.Goal, row.Best = row.Goal, row.Must, met
+	}
+	row.Print(s.b)
 	return met
 }
 
@@ -93,6 +91,7 @@ type outcome struct {
 	perSecond float64
 	p99       time.Duration
 	foreign   float64 // the share of the processors that others used
+	ratio     float64 // of the processor time to that of the calibration
 }
 
 // report has n requests sent and reports
@@ -112,7 +111,7 @@ func (s *service) report(n int, sendAll func(ask func(i int, due time.Time)), se
 	took := make([]time.Duration, n)
 	var size atomic.Int64
 	var first sync.Once
-	processors, busy := s.processors(), busyProcessors()
+	processors, busy := s.processors(), benchtest.Busy()
 	b.ResetTimer()
 	began := time.Now()
 	sendAll(func(i int, due time.Time) {
@@ -126,20 +125,17 @@ func (s *service) report(n int, sendAll func(ask func(i int, due time.Time)), se
 	lasted := time.Since(began)
 	b.StopTimer()
 	spent := s.processors() - processors
-	foreign := float64(busyProcessors()-busy-spent) / float64(lasted) / float64(runtime.NumCPU())
-	slices.Sort(took)
-	quantile := func(q float64) time.Duration { return took[min(len(took)-1, int(q*float64(len(took))))] }
-	milliseconds := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	foreign := float64(benchtest.Busy()-busy-spent) / float64(lasted) / float64(runtime.NumCPU())
 	cost := spent / time.Duration(n)
-	out := outcome{float64(n) / lasted.Seconds(), quantile(0.99), max(0, foreign)}
-	b.ReportMetric(milliseconds(quantile(0.5)), "p50-ms")
-	b.ReportMetric(milliseconds(out.p99), "p99-ms")
+	out := outcome{float64(n) / lasted.Seconds(), benchtest.Quantile(took, 0.99), max(0, foreign), float64(cost) / float64(insertCost)}
+	b.ReportMetric(benchtest.Milliseconds(benchtest.Quantile(took, 0.5)), "p50-ms")
+	b.ReportMetric(benchtest.Milliseconds(out.p99), "p99-ms")
 	b.ReportMetric(out.perSecond, "req/s")
-	b.ReportMetric(milliseconds(cost), "cpu-ms/req")
-	b.ReportMetric(milliseconds(insertCost), "calib-cpu-ms")
-	b.ReportMetric(float64(cost)/float64(insertCost), "x-calib")
+	b.ReportMetric(benchtest.Milliseconds(cost), "cpu-ms/req")
+	b.ReportMetric(benchtest.Milliseconds(insertCost), "calib-cpu-ms")
+	b.ReportMetric(out.ratio, "x-calib")
 	b.ReportMetric(inserts, "calib/s")
-	b.ReportMetric(s.syncs(), "fsync/s")
+	b.ReportMetric(benchtest.Syncs(b), "fsync/s")
 	b.ReportMetric(out.foreign*100, "others-%")
 	b.ReportMetric(float64(size.Load())/float64(n)/1024, "KiB/answer")
 	b.ReportMetric(0, "ns/op") // of no meaning at a fixed rate
@@ -186,70 +182,8 @@ func (s *service) calibrate() (perSecond float64, cost time.Duration) {
 	return float64(n) / lasts.Seconds(), max(1, (s.processors()-before)/time.Duration(n))
 }
 
-// syncs is how often in a second 8 KiB can be written and synchronized, one
-// after the other, in the folder of temporary files.
-func (s *service) syncs() float64 {
-	s.b.Helper()
-	f, err := os.Create(filepath.Join(s.b.TempDir(), "sync"))
-	s.must(err)
-	defer f.Close()
-	block := bytes.Repeat([]byte{1}, 8<<10)
-	began, n := time.Now(), 0
-	for ; time.Since(began) < time.Second/2; n++ {
-		_, err := f.WriteAt(block, 0)
-		s.must(err)
-		s.must(f.Sync())
-	}
-	return float64(n) / time.Since(began).Seconds()
-}
-
 // processors is the processor time that this program and its Postgres have
 // spent so far; zero where the system does not tell.
 func (s *service) processors() time.Duration {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
-		return 0
-	}
-	spent := time.Duration(own.Utime.Nano() + own.Stime.Nano())
-	var backend int
-	s.must(s.store.SQL().QueryRow(`SELECT pg_backend_pid()`).Scan(&backend))
-	_, postmaster := processor(strconv.Itoa(backend))
-	all, _ := os.ReadDir("/proc")
-	for _, process := range all {
-		if ticks, parent := processor(process.Name()); parent != "" && parent == postmaster {
-			spent += time.Duration(ticks) * time.Second / 100
-		}
-	}
-	return spent
-}
-
-// processor is the processor time of a process, in hundredths of a second,
-// and its parent.
-func processor(pid string) (ticks int64, parent string) {
-	text, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0, ""
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return user + system, fields[1]
-}
-
-// busyProcessors is the processor time that all programs of the machine have
-// used so far, what a hypervisor took away included; zero where the system does
-// not tell.
-func busyProcessors() time.Duration {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	var ticks int64
-	for i, field := range strings.Fields(line) { // cpu user nice system idle iowait irq softirq steal …
-		if n, err := strconv.ParseInt(field, 10, 64); err == nil && i != 4 && i != 5 && i <= 8 {
-			ticks += n
-		}
-	}
-	return time.Duration(ticks) * time.Second / 100
+	return benchtest.Spent(os.Getpid(), benchtest.Postmaster(s.b, s.store.SQL()))
 }
