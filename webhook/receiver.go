@@ -263,15 +263,17 @@ func (rc *Receiver) receive(ctx context.Context, name, delivery string, payload 
 }
 
 // parse decodes a payload of an event that we use.
-func parse(name string, payload []byte) (any, error) {
-	if name == "repository_ruleset" { // go-github does not know it
-		event := new(rulesetEvent)
-		if err := json.Unmarshal(payload, event); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", name, err)
-		}
-		return event, nil
+func parse(name string, payload []byte) (event any, err error) {
+	switch name {
+	case "repository_ruleset": // go-github does not know it
+		event = new(rulesetEvent)
+		err = json.Unmarshal(payload, event)
+	case "check_run":
+		event = new(checkRunEvent)
+		err = json.Unmarshal(payload, event)
+	default:
+		event, err = github.ParseWebHook(name, payload)
 	}
-	event, err := github.ParseWebHook(name, payload)
 	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", name, err)
 	}

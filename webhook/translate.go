@@ -78,8 +78,8 @@ func (tr translator) translate(event any, now time.Time) translation {
 		case "resolved", "unresolved":
 			return about(e.GetRepo(), doubted(e.GetPullRequest())...)
 		}
-	case *github.CheckRunEvent:
-		return about(e.GetRepo(), tr.checkRun(e)...)
+	case *checkRunEvent:
+		return e.translate(tr.appID)
 	case *github.CheckSuiteEvent:
 		suite := e.GetCheckSuite()
 		if e.GetAction() == "completed" && !tr.ownApp(suite.GetApp()) {
