@@ -57,7 +57,8 @@ func countHours(ctx context.Context, tx *sqlx.Tx) (more bool, err error) {
 	var ids []int64
 	if err := tx.SelectContext(ctx, &ids, `
 		SELECT c.queue_id FROM queue_hours_counted c
-		WHERE EXISTS (SELECT 1 FROM timeline t WHERE t.queue_id = c.queue_id AND t.id > c.counted)
+		-- not EXISTS, for which Postgres may read every timeline
+		WHERE (SELECT true FROM timeline t WHERE t.queue_id = c.queue_id AND t.id > c.counted LIMIT 1)
 		ORDER BY c.queue_id FOR UPDATE SKIP LOCKED`); err != nil {
 		return false, fmt.Errorf("find what to count: %w", err)
 	}

@@ -106,7 +106,7 @@ func (db *DB) tellOfTests(ctx context.Context, tx *sqlx.Tx, rows []caseRow, chan
 	if err := tx.SelectContext(ctx, &tests, `
 		SELECT t.id, t.test_id, t.name, t.parent, t.file, t.classname, t.variant, t.codeowners, t.repository_id, r.org_id, r.host, r.owner, r.name AS repo
 		FROM test_cases t JOIN repositories r ON r.id = t.repository_id
-		WHERE t.id = ANY($1) AND EXISTS (SELECT 1 FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled)`, pq.Array(ids)); err != nil {
+		WHERE t.id = ANY($1) AND (SELECT true FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled LIMIT 1)`, pq.Array(ids)); err != nil {
 		return fmt.Errorf("find out who wants to hear of tests: %w", err)
 	}
 	if len(tests) == 0 {

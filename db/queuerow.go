@@ -118,7 +118,8 @@ const selectQueue = `
 		q.target_hints, q.target_read_asked, q.target_missing,
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
 		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `,
-		r.org_id, EXISTS (SELECT 1 FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled) AS subscribed
+		r.org_id, -- and not EXISTS, for which Postgres may read the whole table
+		COALESCE((SELECT true FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled LIMIT 1), false) AS subscribed
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
 func rowOfQueue(q *queue.Queue) queueRow {

@@ -64,7 +64,9 @@ func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []d
 		WITH given AS MATERIALIZED (
 			SELECT d.id, d.facts, r.id AS repository_id
 			FROM json_to_recordset($1) AS d (id text, host text, host_id bigint, facts json)
-			JOIN repositories r ON r.host = d.host AND r.host_id = d.host_id AND r.installation IS NOT NULL
+			-- Each by the index, however many repositories there are.
+			CROSS JOIN LATERAL (SELECT id FROM repositories
+				WHERE host = d.host AND host_id = d.host_id AND installation IS NOT NULL LIMIT 1) r
 		), fresh AS (
 			INSERT INTO deliveries (id, received_at) SELECT id, $2::timestamptz FROM given
 			ORDER BY id -- so that two of these never wait for each other

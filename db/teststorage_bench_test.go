@@ -49,9 +49,12 @@ type storage struct {
 	upload int64
 }
 
-func newStorage(b *testing.B) *storage {
+func newStorage(b testing.TB) *storage {
 	s := &storage{random: rand.New(rand.NewPCG(7, 2026)), now: epoch}
-	s.world = newWorld(b, func(c *db.Config) { c.Now = func() time.Time { return s.now } })
+	s.world = newWorld(b, func(c *db.Config) {
+		c.Now = func() time.Time { return s.now }
+		c.MaxIdle = 1 // one thing after the other, on one connection
+	})
 	for i := range storedRepositories {
 		name := fmt.Sprintf("large%d", i)
 		s.must(s.Connect(b.Context(), connection("acme", 5, repository("acme", name, int64(1000+i)))))

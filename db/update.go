@@ -18,6 +18,11 @@ import (
 // takes. What remains makes the queue due again.
 const foldAtOnce = 5000
 
+// claimAmong is among how many queues that time alone made due, those that have
+// been due for the longest, one is claimed: more than programs decide on at once,
+// and few, for after a start every queue is due.
+const claimAmong = 200
+
 // errNotDue ends a transaction that claimed a queue which somebody else had
 // just served.
 var errNotDue = errors.New("not due")
@@ -183,11 +188,23 @@ func due(t stamp, now time.Time) bool { return !time.Time(t).IsZero() && !now.Be
 // and that nobody else has locked.
 func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (queueRow, error) {
 	var row queueRow
-	err := tx.GetContext(ctx, &row, selectQueue+`
-		WHERE q.held_until <= $1 OR (q.held_until IS NULL AND (q.wake_at <= $1 OR q.id = ANY($2)
-			OR EXISTS (SELECT 1 FROM inbox_routes u WHERE u.queue_id = q.id)))
+	err := tx.GetContext(ctx, &row, `
+		-- Each queue with unread facts is found by one step in the index, however
+		-- many facts wait and however many queues there are without.
+		WITH RECURSIVE asked AS (
+			(SELECT queue_id FROM inbox_routes ORDER BY queue_id LIMIT 1)
+			UNION ALL
+			SELECT (SELECT u.queue_id FROM inbox_routes u WHERE u.queue_id > a.queue_id ORDER BY u.queue_id LIMIT 1)
+			FROM asked a WHERE a.queue_id IS NOT NULL
+		), due AS MATERIALIZED (
+			SELECT queue_id AS id FROM asked
+			UNION SELECT unnest($3::bigint[])
+			UNION (SELECT id FROM queues WHERE held_until <= $1 ORDER BY held_until LIMIT $2)
+			UNION (SELECT id FROM queues WHERE held_until IS NULL AND wake_at <= $1 ORDER BY wake_at LIMIT $2)
+		)`+selectQueue+`
+		WHERE q.id IN (SELECT id FROM due) AND (q.held_until IS NULL OR q.held_until <= $1)
 		ORDER BY q.turn, q.id LIMIT 1
-		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, pq.Array(wished))
+		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, claimAmong, pq.Array(wished))
 	if err != nil {
 		return row, fmt.Errorf("claim a queue: %w", err)
 	}
@@ -343,6 +360,7 @@ func (db *DB) Postpone(ctx context.Context, id queue.ID, until time.Time) error 
 // zero if none is.
 func (db *DB) NextWake(ctx context.Context) (time.Time, error) {
 	var wake stamp
-	err := db.sql.GetContext(ctx, &wake, `SELECT min(COALESCE(held_until, wake_at)) FROM queues`)
+	err := db.sql.GetContext(ctx, &wake, `
+		SELECT LEAST((SELECT min(held_until) FROM queues), (SELECT min(wake_at) FROM queues WHERE held_until IS NULL))`)
 	return time.Time(wake), fail("find the next wake time", err)
 }
