@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,9 +39,31 @@ func asChild() {
 	if args == ownArguments {
 		words = os.Args[1:]
 	}
+	profiled := profile()
 	err := run(ctx, words, console{in: os.Stdin, out: os.Stdout, err: os.Stderr})
+	profiled()
 	stop()
 	os.Exit(conclude(err, os.Stderr))
+}
+
+// profileVariable names a folder that programs started by tests write profiles of
+// their processor time into, for go tool pprof.
+const profileVariable = "SIGNALBOX_BENCH_PROFILE"
+
+// profile begins a profile when one is wanted. What it returns ends it.
+func profile() (end func()) {
+	folder := os.Getenv(profileVariable)
+	if folder == "" {
+		return func() {}
+	}
+	file, err := os.Create(filepath.Join(folder, fmt.Sprintf("cpu-%d.pprof", os.Getpid())))
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "no profile:", err)
+	}
+	return pprof.StopCPUProfile
 }
 
 // moments is how many times the server is killed, each in a play of its own.
@@ -129,10 +152,17 @@ type served struct {
 	token string
 }
 
-// newServed starts them; settings are more variables of the server.
-func newServed(ctx context.Context, t *testing.T, cfg githubsim.Config, settings ...string) *served {
+// newServed starts them on a database of the test's own; settings are more
+// variables of the server.
+func newServed(ctx context.Context, t testing.TB, cfg githubsim.Config, settings ...string) *served {
 	t.Helper()
-	s := &served{dsn: dbtest.DSN(t)}
+	return newServedOn(ctx, t, dbtest.DSN(t), cfg, settings...)
+}
+
+// newServedOn starts them on a database.
+func newServedOn(ctx context.Context, t testing.TB, dsn string, cfg githubsim.Config, settings ...string) *served {
+	t.Helper()
+	s := &served{dsn: dsn}
 	s.store = dbtest.Open(t, s.dsn)
 	host, err := githubsim.Start(context.WithoutCancel(ctx), cfg, "127.0.0.1:0")
 	if err != nil {
@@ -205,7 +235,7 @@ type child struct {
 	log     *lockedBuffer
 }
 
-func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
+func newChild(t testing.TB, host *githubsim.Server, dsn string) *child {
 	t.Helper()
 	address, folder := freeAddress(t), t.TempDir()
 	key := filepath.Join(folder, "key.pem")
@@ -220,7 +250,7 @@ func newChild(t *testing.T, host *githubsim.Server, dsn string) *child {
 // its files in a folder. Of a variable that is there twice the last one counts.
 func childEnv(host *githubsim.Server, folder, dsn string) []string {
 	return []string{
-		childVariable + "=serve", "PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + os.TempDir(),
+		childVariable + "=serve", profileVariable + "=" + os.Getenv(profileVariable), "PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + os.TempDir(),
 		"DATABASE_URL=" + dsn, "SIGNALBOX_DATABASE_CONNECTIONS=8", "SIGNALBOX_DATA_DIR=" + filepath.Join(folder, "data"),
 		"SIGNALBOX_METRICS_LISTEN=off", "SIGNALBOX_DASHBOARD_AUTH=none",
 		"SIGNALBOX_GITHUB_URL=" + host.URL(), "SIGNALBOX_GITHUB_LIMITS=off", "SIGNALBOX_HOST=" + demoHost,
@@ -228,7 +258,7 @@ func childEnv(host *githubsim.Server, folder, dsn string) []string {
 	}
 }
 
-func (c *child) start(t *testing.T) {
+func (c *child) start(t testing.TB) {
 	t.Helper()
 	c.cmd = exec.Command(cmp.Or(c.program, os.Args[0]), "serve")
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = c.env, c.log, c.log
@@ -245,7 +275,7 @@ func (c *child) start(t *testing.T) {
 }
 
 // kill ends the server as a power failure would.
-func (c *child) kill(t *testing.T) {
+func (c *child) kill(t testing.TB) {
 	t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -256,7 +286,7 @@ func (c *child) kill(t *testing.T) {
 }
 
 // end stops the server in order, which must take less than 30 seconds.
-func (c *child) end(t *testing.T) {
+func (c *child) end(t testing.TB) {
 	t.Helper()
 	began := time.Now()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/api"
+	"signalbox/benchtest"
 	"signalbox/db"
 	"signalbox/gitprovider/githubsim"
 )
@@ -31,18 +28,19 @@ import (
 // one machine. What is measured has no knob of its own: settings are those of an
 // operator.
 
-// BenchmarkDrain has pull requests wait in a paused queue, lets it run, and
+// BenchmarkB10Drain has pull requests wait in a paused queue, lets it run, and
 // counts until the last of them has landed.
-func BenchmarkDrain(b *testing.B) {
+func BenchmarkB10Drain(b *testing.B) {
 	for _, how := range []struct {
 		name  string
 		pulls int
 		queue map[string]any
+		must  float64 // PR/s
 	}{
-		{"one by one", 40, map[string]any{"concurrency": 1}},
-		{"20 at once", 120, map[string]any{"concurrency": 20}},
-		{"20 at once, no drafts", 120, map[string]any{"concurrency": 20, "createPrsForTestingBranches": false}},
-		{"4 batches of 16, no drafts", 192, map[string]any{"concurrency": 4, "batch": true, "batchingMinSize": 16, "createPrsForTestingBranches": false}},
+		{"one by one", 40, map[string]any{"concurrency": 1}, 0},
+		{"20 at once", 120, map[string]any{"concurrency": 20}, 0},
+		{"20 at once, no drafts", 120, map[string]any{"concurrency": 20, "createPrsForTestingBranches": false}, 0},
+		{"4 batches of 16, no drafts", 192, map[string]any{"concurrency": 4, "batch": true, "batchingMinSize": 16, "createPrsForTestingBranches": false}, 20},
 	} {
 		b.Run(how.name, func(b *testing.B) {
 			for range b.N {
@@ -56,14 +54,15 @@ func BenchmarkDrain(b *testing.B) {
 					d.await(how.pulls, `SELECT count(*) FROM entries WHERE state = 'merged'`)
 				})
 				d.landed(how.pulls)
+				d.meter.Judge(benchtest.Figure{ID: "B10", Measure: "drain, " + how.name, Got: d.perSecond, Unit: "/s", Must: how.must, Goal: how.must * 5, AtLeast: true, Calib: d.cost})
 			}
 		})
 	}
 }
 
-// BenchmarkOneASecond submits a pull request every second: how long each takes
+// BenchmarkB10OneASecond submits a pull request every second: how long each takes
 // from the submission until it has landed.
-func BenchmarkOneASecond(b *testing.B) {
+func BenchmarkB10OneASecond(b *testing.B) {
 	const pulls = 20
 	for range b.N {
 		d := newDrain(b, map[string]any{"concurrency": 20})
@@ -76,6 +75,13 @@ func BenchmarkOneASecond(b *testing.B) {
 			d.await(pulls, `SELECT count(*) FROM entries WHERE state = 'merged'`)
 		})
 		d.landed(pulls)
+		for _, q := range []struct {
+			name       string
+			at         int
+			must, goal float64
+		}{{"p50", len(d.took) / 2, 1000, 150}, {"p99", len(d.took) * 99 / 100, 0, 500}} {
+			d.meter.Judge(benchtest.Figure{ID: "B10", Measure: "one submitted each second, until it has landed, " + q.name, Got: d.took[q.at] * 1000, Unit: " ms", Must: q.must, Goal: q.goal, Calib: d.cost})
+		}
 	}
 }
 
@@ -86,6 +92,12 @@ type drain struct {
 	stage  *stage
 	client *api.Queue
 	store  *db.DB
+
+	// Of what was measured.
+	meter     *benchtest.Meter
+	perSecond float64
+	took      []float64 // seconds from submission to landing, from the shortest
+	cost      string
 }
 
 func newDrain(b *testing.B, queue map[string]any) *drain {
@@ -170,7 +182,8 @@ func (d *drain) await(n int, query string) {
 // measured does something about so many pull requests and reports what it
 // cost, beside what this machine can do at that time.
 func (d *drain) measured(pulls int, do func()) {
-	commits, pushes := d.commits(), d.pushes()
+	pushes := d.pushes()
+	d.meter = benchtest.New(d.b, d.store.SQL())
 	cpu := d.processors()
 	d.b.ResetTimer()
 	began := time.Now()
@@ -178,13 +191,16 @@ func (d *drain) measured(pulls int, do func()) {
 	took := time.Since(began)
 	d.b.StopTimer()
 	spent := d.processors()
+	d.meter.End()
 	perPull := func(cost time.Duration) float64 { return cost.Seconds() * 1000 / float64(pulls) }
 	d.b.ReportMetric(float64(pulls)/took.Seconds(), "PR/s")
+	d.perSecond = float64(pulls) / took.Seconds()
 	d.b.ReportMetric(perPull(spent.program-cpu.program), "program-ms/PR")
 	d.b.ReportMetric(perPull(spent.git-cpu.git), "git-ms/PR")
 	d.b.ReportMetric(perPull(spent.postgres-cpu.postgres), "postgres-ms/PR")
-	d.b.ReportMetric(commits, "commits/s")
+	d.b.ReportMetric(d.meter.Commits, "commits/s")
 	d.b.ReportMetric(pushes, "pushes/s")
+	d.cost = fmt.Sprintf("processor ms for one: %.0f", perPull(spent.program-cpu.program+spent.git-cpu.git+spent.postgres-cpu.postgres))
 	d.b.ReportMetric(0, "ns/op")
 }
 
@@ -198,9 +214,9 @@ func (d *drain) landed(pulls int) {
 	}
 	rows, err := d.store.SQL().QueryContext(d.ctx, `SELECT extract(epoch FROM state_changed_at - submitted_at) FROM entries ORDER BY 1`)
 	d.must(err)
-	took := scanAll(d, rows)
-	d.b.ReportMetric(took[len(took)/2]*1000, "p50-ms")
-	d.b.ReportMetric(took[len(took)*99/100]*1000, "p99-ms")
+	d.took = scanAll(d, rows)
+	d.b.ReportMetric(d.took[len(d.took)/2]*1000, "p50-ms")
+	d.b.ReportMetric(d.took[len(d.took)*99/100]*1000, "p99-ms")
 	var jobs float64
 	d.must(d.store.SQL().QueryRowContext(d.ctx, `SELECT count(*) FROM river_job`).Scan(&jobs))
 	d.b.ReportMetric(jobs/float64(pulls), "jobs/PR")
@@ -216,22 +232,6 @@ func scanAll(d *drain, rows *sql.Rows) []float64 {
 	}
 	d.must(rows.Err())
 	return list
-}
-
-// commits is how many single rows this Postgres commits in a second for one
-// client after the other.
-func (d *drain) commits() float64 {
-	_, err := d.store.SQL().ExecContext(d.ctx, `CREATE TABLE calibration (id bigserial PRIMARY KEY, filler text NOT NULL)`)
-	d.must(err)
-	const lasts = time.Second
-	n := 0
-	for end := time.Now().Add(lasts); time.Now().Before(end); n++ {
-		_, err := d.store.SQL().ExecContext(d.ctx, `INSERT INTO calibration (filler) VALUES (repeat('x', 84))`)
-		d.must(err)
-	}
-	_, err = d.store.SQL().ExecContext(d.ctx, `DROP TABLE calibration`)
-	d.must(err)
-	return float64(n) / lasts.Seconds()
 }
 
 // pushes is how many times a second git pushes a new branch with one commit to
@@ -271,29 +271,6 @@ func (d *drain) processors() spent {
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	s := spent{program: usage(syscall.RUSAGE_SELF), git: usage(syscall.RUSAGE_CHILDREN)}
-	var backend int
-	d.must(d.store.SQL().QueryRowContext(d.ctx, `SELECT pg_backend_pid()`).Scan(&backend))
-	_, postmaster := processTime(strconv.Itoa(backend))
-	all, err := os.ReadDir("/proc")
-	d.must(err)
-	for _, process := range all {
-		if took, parent := processTime(process.Name()); parent == postmaster || process.Name() == postmaster {
-			s.postgres += took
-		}
-	}
+	s.postgres = benchtest.Spent(benchtest.Postmaster(d.b, d.store.SQL()))
 	return s
-}
-
-// processTime is the processor time of a process, and its parent.
-func processTime(pid string) (took time.Duration, parent string) {
-	text, err := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil {
-		return 0, ""
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	for _, ticks := range slices.Concat(fields[11:13], fields[13:15]) { // its own, and of children that ended
-		n, _ := strconv.ParseInt(ticks, 10, 64)
-		took += time.Duration(n) * time.Second / 100
-	}
-	return took, fields[1]
 }

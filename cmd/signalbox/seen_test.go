@@ -69,7 +69,7 @@ func (s seenBy) want(t *testing.T, sticky string, notices int, check string, lab
 }
 
 // demand ends a test with the first error among those that it is given.
-func demand(t *testing.T) func(...error) {
+func demand(t testing.TB) func(...error) {
 	return func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {

@@ -21,6 +21,9 @@ type plot struct {
 	// top is where the vertical axis ends; 0 = at the largest value.
 	top  float64
 	unit string // of the vertical axis
+	// steep makes the vertical axis logarithmic too: what grows as a power of
+	// the other is a straight line.
+	steep bool
 }
 
 // plotLine is a line, plotPoint a point, each with its name.
@@ -138,24 +141,22 @@ func (p plot) scales() (x, y scale) {
 	}
 	x = scale{least, max(most, least*2), plotLeft, plotWidth - plotRight, true}
 	y = scale{0, cmp.Or(p.top, 1.1*slices.Max(ys)), plotHeight - plotBottom, plotTop, false}
+	if p.steep {
+		y.from, y.to, y.logarithmic = slices.Min(ys)/1.5, slices.Max(ys)*1.5, true
+	}
 	return x, y
 }
 
 // axes draws the ticks, their lines and what the axes are.
 func (p plot) axes(b *strings.Builder, x, y scale) {
-	step := niceStep(y.to / 5)
-	for v := 0.0; v <= y.to*1.0001; v += step {
+	for _, v := range ticks(y) {
 		at := y.at(v)
 		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e3e6ea"/><text x="%d" y="%.1f" text-anchor="end" fill="#5a636d">%s%s</text>`+"\n",
 			plotLeft, plotWidth-plotRight, at, at, plotLeft-8, at+4, tick(v), p.unit)
 	}
-	for decade := math.Pow(10, math.Floor(math.Log10(x.from))); decade <= x.to; decade *= 10 {
-		for _, k := range []float64{1, 2, 5} {
-			if v := decade * k; v >= x.from && v <= x.to {
-				fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#e3e6ea"/><text x="%.1f" y="%d" text-anchor="middle" fill="#5a636d">%s</text>`+"\n",
-					x.at(v), x.at(v), plotTop, plotHeight-plotBottom, x.at(v), plotHeight-plotBottom+18, tick(v))
-			}
-		}
+	for _, v := range ticks(x) {
+		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#e3e6ea"/><text x="%.1f" y="%d" text-anchor="middle" fill="#5a636d">%s</text>`+"\n",
+			x.at(v), x.at(v), plotTop, plotHeight-plotBottom, x.at(v), plotHeight-plotBottom+18, tick(v))
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle" fill="#5a636d">%s</text>`+"\n", (plotLeft+plotWidth-plotRight)/2, plotHeight-12, html.EscapeString(p.x))
 	fmt.Fprintf(b, `<text transform="translate(16 %d) rotate(-90)" text-anchor="middle" fill="#5a636d">%s</text>`+"\n", (plotTop+plotHeight-plotBottom)/2, html.EscapeString(p.y))
@@ -167,6 +168,30 @@ func tick(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// ticks are the round values of a scale: those of 1, 2 and 5 in each decade of a
+// logarithmic one, and of 1 alone where the decades are many.
+func ticks(s scale) (values []float64) {
+	if !s.logarithmic {
+		step := niceStep(s.to / 5)
+		for v := 0.0; v <= s.to*1.0001; v += step {
+			values = append(values, v)
+		}
+		return values
+	}
+	of := []float64{1, 2, 5}
+	if s.to/s.from > 1e3 {
+		of = of[:1]
+	}
+	for decade := math.Pow(10, math.Floor(math.Log10(s.from))); decade <= s.to; decade *= 10 {
+		for _, k := range of {
+			if v := decade * k; v >= s.from && v <= s.to {
+				values = append(values, v)
+			}
+		}
+	}
+	return values
 }
 
 // niceStep is the step of 1, 2 or 5 times a power of ten that comes next.
