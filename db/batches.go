@@ -131,6 +131,7 @@ func newCrowd(list []candidate, sets []queue.TargetSet) *crowd {
 func (c *crowd) pick(s *queue.Snapshot, now time.Time) []queue.EntryID {
 	q := s.Queue.Settings
 	patience := time.Duration(min(q.BatchingMaxWaitTimeMinutes, 100*365*24*60)) * time.Minute
+	adaptive := q.Speculation == queue.AdaptiveSpeculation // its batches may be smaller
 	groups := 2 * min(q.Concurrency, freeAtMost)
 	waits := waiting{targets: map[uint64]int{}}
 	picked := map[int]bool{}
@@ -149,7 +150,7 @@ func (c *crowd) pick(s *queue.Snapshot, now time.Time) []queue.EntryID {
 			b = c.grow(i, min(q.BatchingMinSize, freeAtMost))
 		}
 		due := time.Time(e.AdmittedAt).Add(patience)
-		if full := int64(len(b.members)) >= q.BatchingMinSize; !full && !e.Single && b.closer < 0 && !e.Returned && now.Before(due) {
+		if full := int64(len(b.members)) >= q.BatchingMinSize; !full && !adaptive && !e.Single && b.closer < 0 && !e.Returned && now.Before(due) {
 			earliest(&s.NextDue, due)
 			for k, m := range b.members {
 				c.cause[m] = b.from[k]

@@ -41,6 +41,7 @@ type queueRow struct {
 	EnqueueingLabel             string `json:"enqueueing_label"`
 	StateLabelsEnabled          bool   `json:"state_labels_enabled"`
 	ExtensionEnabled            bool   `json:"extension_enabled"`
+	Speculation                 string `json:"speculation"`
 	WantedMode                  string `json:"wanted_mode"`
 
 	TargetCommit    string `json:"target_commit"`
@@ -113,7 +114,7 @@ const selectQueue = `
 		q.mode, q.comments_enabled, q.commands_enabled, q.create_prs_for_testing_branches,
 		q.status_check_enabled, q.required_statuses, q.direct_merge_mode, q.optimization_mode,
 		q.merge_method, q.chosen_landing_mode, q.not_ready_timeout_hours, q.label_commands_enabled,
-		q.enqueueing_label, q.state_labels_enabled, q.extension_enabled, q.wanted_mode,
+		q.enqueueing_label, q.state_labels_enabled, q.extension_enabled, q.speculation, q.wanted_mode,
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
@@ -136,7 +137,7 @@ func rowOfQueue(q *queue.Queue) queueRow {
 		OptimizationMode: string(s.OptimizationMode), MergeMethod: string(s.MergeMethod),
 		ChosenLandingMode: string(s.ChosenLandingMode), NotReadyTimeoutHours: s.NotReadyTimeoutHours,
 		LabelCommandsEnabled: s.LabelCommandsEnabled, EnqueueingLabel: s.EnqueueingLabel,
-		StateLabelsEnabled: s.StateLabelsEnabled, ExtensionEnabled: s.ExtensionEnabled,
+		StateLabelsEnabled: s.StateLabelsEnabled, ExtensionEnabled: s.ExtensionEnabled, Speculation: string(s.Speculation),
 		WantedMode:   string(q.WantedMode),
 		TargetCommit: t.Commit, TargetTree: t.Tree, TargetVersion: t.Version, TargetEpoch: t.Epoch,
 		TargetDoubted: t.Doubted, TargetHints: t.Hints, TargetReadAsked: stamp(t.ReadAsked), TargetMissing: t.Missing,
@@ -176,7 +177,7 @@ func (r queueRow) settings() queue.Settings {
 		OptimizationMode: queue.OptimizationMode(r.OptimizationMode), MergeMethod: queue.MergeMethod(r.MergeMethod),
 		ChosenLandingMode: queue.LandingMode(r.ChosenLandingMode), NotReadyTimeoutHours: r.NotReadyTimeoutHours,
 		LabelCommandsEnabled: r.LabelCommandsEnabled, EnqueueingLabel: r.EnqueueingLabel,
-		StateLabelsEnabled: r.StateLabelsEnabled, ExtensionEnabled: r.ExtensionEnabled,
+		StateLabelsEnabled: r.StateLabelsEnabled, ExtensionEnabled: r.ExtensionEnabled, Speculation: queue.Speculation(r.Speculation),
 	}
 }
 
@@ -203,7 +204,7 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, p *queue.Plan) error {
 			merge_method = n.merge_method, chosen_landing_mode = n.chosen_landing_mode,
 			not_ready_timeout_hours = n.not_ready_timeout_hours, label_commands_enabled = n.label_commands_enabled,
 			enqueueing_label = n.enqueueing_label, state_labels_enabled = n.state_labels_enabled,
-			extension_enabled = n.extension_enabled, wanted_mode = n.wanted_mode,
+			extension_enabled = n.extension_enabled, speculation = n.speculation, wanted_mode = n.wanted_mode,
 			target_commit = n.target_commit, target_tree = n.target_tree, target_version = n.target_version,
 			target_epoch = n.target_epoch, target_doubted = n.target_doubted, target_hints = n.target_hints,
 			target_read_asked = n.target_read_asked, target_missing = n.target_missing,

@@ -63,6 +63,9 @@ func (db *DB) readAround(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, pr
 	if s.TypicalTest, err = typicalTest(ctx, tx, s.Queue.ID, now); err != nil {
 		return err
 	}
+	if err := readRecent(ctx, tx, s); err != nil {
+		return err
+	}
 	if (names{}).parallel(s) {
 		if err := attachTargets(ctx, tx, s); err != nil {
 			return err

@@ -54,6 +54,9 @@ func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names
 	if err := readOutside(ctx, tx, s, now); err != nil {
 		return nil, err
 	}
+	if err := readRecent(ctx, tx, s); err != nil {
+		return nil, err
+	}
 	if err := readEntries(ctx, tx, s, n); err != nil || !n.parallel(s) {
 		return s, err
 	}

@@ -51,16 +51,17 @@ var stages = []struct {
 	name string
 	run  func(*decision) (changed bool)
 }{
-	{"landed", (*decision).landed},     // the result of the landing in flight
-	{"leave", (*decision).leave},       // who is cancelled, closed, pushed to …
-	{"stale", (*decision).stale},       // runs that no longer test what would land
-	{"verdicts", (*decision).verdicts}, // builds and checks that have ended
-	{"holds", (*decision).holds},       // whose failure it is
-	{"admit", (*decision).admit},       // who is ready
-	{"urgent", (*decision).urgent},     // who goes in front of what runs
-	{"starts", (*decision).starts},     // who gets a slot
-	{"landing", (*decision).land},      // who lands
-	{"mode", (*decision).mode},         // the end of a mode switch
+	{"landed", (*decision).landed},        // the result of the landing in flight
+	{"leave", (*decision).leave},          // who is cancelled, closed, pushed to …
+	{"stale", (*decision).stale},          // runs that no longer test what would land
+	{"verdicts", (*decision).verdicts},    // builds and checks that have ended
+	{"probation", (*decision).probations}, // who is tested out of everybody's base
+	{"holds", (*decision).holds},          // whose failure it is
+	{"admit", (*decision).admit},          // who is ready
+	{"urgent", (*decision).urgent},        // who goes in front of what runs
+	{"starts", (*decision).starts},        // who gets a slot
+	{"landing", (*decision).land},         // who lands
+	{"mode", (*decision).mode},            // the end of a mode switch
 }
 
 // settle repeats the stages until nothing changes, then asks for what is
@@ -105,10 +106,15 @@ func (d *decision) move(e *Entry, to EntryState, why Reason, message string, by 
 	if !Legal(e.State, to, why) {
 		panic(fmt.Sprintf("queue: #%d would move from %q to %q because of %s, which is not in the table", e.Number, e.State, to, why))
 	}
-	d.moves = append(d.moves, Move{
+	m := Move{
 		Entry: e.ID, PR: e.Number, Submission: e.Submission, From: e.State, To: to,
 		At: d.now, Reason: why, Message: message, Actor: by, Run: run,
-	})
+	}
+	d.moves = append(d.moves, m)
+	if to.Final() && d.adaptive() { // what is expected of others changes with it
+		d.s.Remember(m)
+		d.known.tally, d.known.risks = nil, nil
+	}
 	e.State, e.Reason, e.Message, e.StateChangedAt = to, why, message, d.now
 }
 

@@ -163,12 +163,30 @@ func (d *decision) conditions(e *Entry) []Condition {
 		r = d.s.run(g)
 	}
 	conditions = append(conditions, condition("tested", e.State == TestsPassed, strings.TrimSpace("All required checks passed on what will land. "+clearedBy(d.s.Runs[e.VerifiedBy])), d.notTested(r)))
+	if d.adaptive() && e.State != NotReady && e.State != TestsPassed {
+		conditions = append(conditions, d.expected(e, g))
+	}
 	if g != nil {
 		ahead := len(d.ahead(g))
 		conditions = append(conditions, condition("first_in_line", ahead == 0, "Nothing ahead of it is left.",
 			fmt.Sprintf("%d %s ahead of it must land or leave first.", ahead, plural(ahead, "group"))))
 	}
 	return append(conditions, condition("queue_lands", q.State.Lands() && !q.Target.Missing, "The queue lands what has passed.", d.cannotLand()))
+}
+
+// expected says whether an adaptive queue tests others on top of an entry.
+func (d *decision) expected(e *Entry, g *Group) Condition {
+	why := d.chance(e).Why
+	switch {
+	case g != nil && g.apart() && e.State == PendingFailure:
+		return Condition{"in_base", false, "Its tests failed, and that is probably its own fault: others are not tested on top of it."}
+	case g != nil && g.apart() || g == nil && d.risky(e):
+		return Condition{"in_base", false, why + " So others are not tested on top of it; when it passes, it takes its place at the end of the line."}
+	case g != nil && g.Probation == PassedProbation:
+		return Condition{"in_base", true, "It passed by itself, so others are tested on top of it."}
+	default:
+		return Condition{"in_base", true, why + " So others are tested on top of it."}
+	}
 }
 
 func (d *decision) notTested(r *Run) string {

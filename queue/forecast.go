@@ -32,7 +32,7 @@ func Forecast(s *Snapshot, most int) [][]EntryID {
 	for len(free) > 0 {
 		batch := free[:1:1]
 		if d.batched(free[0]) {
-			batch, _ = d.batch(free)
+			batch, _ = d.batch(free, d.batchSize(free))
 		}
 		taken := map[EntryID]bool{}
 		ids := make([]EntryID, len(batch))

@@ -12,20 +12,24 @@ func (d *decision) form() []*Entry {
 	free := d.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
 	var waiting crowd
 	unbuilt := d.unbuilt()
+	most := d.batchSize(free)
 	for i, e := range free {
+		if d.risky(e) { // it is tested on nobody, and nobody on it
+			return free[i : i+1 : i+1]
+		}
 		if d.meets(&waiting, e) {
 			d.join(&waiting, e)
 			continue
 		}
 		batch, closed := free[i:i+1:i+1], true
 		if d.batched(e) {
-			batch, closed = d.batch(free[i:])
+			batch, closed = d.batch(free[i:], most)
 		}
-		if d.meets(unbuilt, batch...) {
+		if d.meets(unbuilt, batch...) || !d.worthIt(d.aheadOf(batch)) {
 			d.join(&waiting, batch...)
 			continue
 		}
-		full := int64(len(batch)) >= d.s.Queue.BatchingMinSize
+		full := int64(len(batch)) >= most
 		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
 			return batch
 		}
@@ -39,7 +43,7 @@ func (d *decision) form() []*Entry {
 func (d *decision) unbuilt() *crowd {
 	var c crowd
 	holdsUp := map[GroupID]bool{}
-	for _, g := range d.line() {
+	for _, g := range inBase(d.line()) {
 		waits := func(a *Group) bool { return holdsUp[a.ID] }
 		if !d.built(g) || slices.ContainsFunc(d.ahead(g), waits) {
 			holdsUp[g.ID] = true
@@ -57,18 +61,22 @@ func (d *decision) batched(e *Entry) bool {
 // batch collects the entries that go together with the first: those that
 // overlap it, directly or through one another, in order. closed says that it
 // can grow no more, because an entry that goes alone stands behind it.
-func (d *decision) batch(free []*Entry) (batch []*Entry, closed bool) {
+func (d *decision) batch(free []*Entry, most int64) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
 	overlaps, joins := d.overlapping(free)
 	joins(free[0])
+	pass := 1 - d.risk(free[0])
 	for _, e := range free[1:] {
-		if int64(len(batch)) >= d.s.Queue.BatchingMinSize {
+		if int64(len(batch)) >= most {
 			break
 		}
-		if !overlaps(e) {
+		if !overlaps(e) || d.risky(e) {
 			continue
 		}
 		if !d.batched(e) {
+			return batch, true
+		}
+		if pass *= 1 - d.risk(e); d.adaptive() && pass < batchFloor {
 			return batch, true
 		}
 		joins(e)
@@ -85,4 +93,29 @@ func (d *decision) overlapping(free []*Entry) (overlaps func(*Entry) bool, joins
 	n := d.neighbours(free)
 	near := make([]bool, len(n.sets))
 	return func(e *Entry) bool { return near[n.place[e.ID]] }, func(e *Entry) { n.mark(near, e) }
+}
+
+// aheadOf are the groups of the line that a group of free entries would be
+// tested on top of at its end.
+func (d *decision) aheadOf(batch []*Entry) []*Group {
+	if !d.adaptive() {
+		return nil
+	}
+	if d.s.Queue.Mode == Single {
+		return inBase(d.line())
+	}
+	var c crowd
+	d.join(&c, batch...)
+	line := d.line()
+	ahead := map[*Group]bool{}
+	for i := len(line) - 1; i >= 0; i-- {
+		g := line[i]
+		if !g.apart() && !ahead[g] && d.meets(&c, d.s.members(g)...) {
+			ahead[g] = true
+			for _, a := range d.ahead(g) {
+				ahead[a] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(line), func(g *Group) bool { return !ahead[g] })
 }

@@ -12,6 +12,8 @@ type known struct {
 	pulls  map[int64]*Entry
 	layers map[int64]*Entry  // by pull request, the entries that have it in their stack; see stacksChanged
 	landed map[landing]int64 // what is in Queue.Landed: its Seq
+	tally  *tally            // of Snapshot.Recent
+	risks  map[EntryID]float64
 }
 
 // landing is one submission that landed, by its pull request: that has one entry

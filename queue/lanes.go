@@ -67,11 +67,15 @@ func (d *decision) lineUp() *lineup {
 	for i, g := range groups {
 		l.place[g.ID] = i
 		l.own[i] = d.steps(g)
-		l.ahead[i] = groups[:i:i]
+		if !g.alone() {
+			l.ahead[i] = inBase(groups[:i:i])
+		}
 	}
 	if d.s.Queue.Mode == Parallel {
 		for i, places := range d.walk(groups) {
-			l.ahead[i] = places.of(groups)
+			if !groups[i].alone() {
+				l.ahead[i] = places.of(groups)
+			}
 		}
 	}
 	return l
@@ -85,12 +89,14 @@ type walk struct {
 	wide  []int          // the places with a set that is everything or too large to index
 	ahead []places
 	sets  [][]TargetSet
+	apart []bool // the places of groups that nobody is tested on top of
 }
 
 func (d *decision) walk(line []*Group) []places {
-	w := walk{ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line))}
+	w := walk{ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line)), apart: make([]bool, len(line))}
 	targets := 0
 	for i, g := range line {
+		w.apart[i] = g.apart()
 		for _, id := range g.Members {
 			s := d.targetsOf(d.s.Entries[id])
 			w.sets[i] = append(w.sets[i], s)
@@ -125,6 +131,9 @@ func (w *walk) step(i int) {
 			w.compare(i, p, s)
 		}
 	}
+	if w.apart[i] {
+		return
+	}
 	for _, s := range w.sets[i] {
 		if s.indexed() {
 			for _, h := range s.Hashes {
@@ -145,7 +154,7 @@ func (w *walk) compareAll(i int, s TargetSet) {
 }
 
 func (w *walk) compare(i, p int, s TargetSet) {
-	if !w.ahead[i].has(p) && slices.ContainsFunc(w.sets[p], s.Overlaps) {
+	if !w.apart[p] && !w.ahead[i].has(p) && slices.ContainsFunc(w.sets[p], s.Overlaps) {
 		w.put(i, p)
 	}
 }

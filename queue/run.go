@@ -33,6 +33,8 @@ type Group struct {
 	Direct bool
 	// Urgent: formed of an urgent entry, whatever its priority is by now.
 	Urgent bool
+	// Probation says whether it is tested out of everybody's base.
+	Probation Probation
 }
 
 // Part says which bisection a group is a part of. The order of the parts is

@@ -85,6 +85,7 @@ type Settings struct {
 	EnqueueingLabel      string      `json:"enqueueingLabel"`
 	StateLabelsEnabled   bool        `json:"stateLabelsEnabled"`
 	ExtensionEnabled     bool        `json:"extensionEnabled"`
+	Speculation          Speculation `json:"speculation"`
 }
 
 // DefaultSettings are those of a new queue whose creator named nothing.
@@ -99,6 +100,7 @@ func DefaultSettings() Settings {
 		RequiredStatuses: []string{},
 		DirectMergeMode:  DirectMergeOff, OptimizationMode: OptimizationOff,
 		MergeMethod: Squash, EnqueueingLabel: "signalbox",
+		Speculation: FixedSpeculation,
 	}
 }
 
@@ -143,6 +145,7 @@ type Change struct {
 	EnqueueingLabel             *string           `json:"enqueueingLabel,omitempty"`
 	StateLabelsEnabled          *bool             `json:"stateLabelsEnabled,omitempty"`
 	ExtensionEnabled            *bool             `json:"extensionEnabled,omitempty"`
+	Speculation                 *Speculation      `json:"speculation,omitempty"`
 }
 
 // With returns the settings after a change, Mode and State left to the queue
@@ -172,6 +175,7 @@ func (s Settings) With(c Change) Settings {
 	set(&s.EnqueueingLabel, c.EnqueueingLabel)
 	set(&s.StateLabelsEnabled, c.StateLabelsEnabled)
 	set(&s.ExtensionEnabled, c.ExtensionEnabled)
+	set(&s.Speculation, c.Speculation)
 	return s
 }
 

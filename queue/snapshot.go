@@ -25,6 +25,12 @@ type Snapshot struct {
 	// Targets are the sets that the entries of the window name, in parallel
 	// mode. A set that is named and not here counts as everything.
 	Targets map[TargetsID]TargetSet
+	// Recent are the newest endings in an adaptive queue, from which it is
+	// estimated who will fail.
+	Recent []Ended
+	// Predicted are the chances of failing of entries of which somebody knows more
+	// than Recent tells. Only simulations fill it in.
+	Predicted map[EntryID]float64
 	// TestChecks are the names of the checks whose jobs upload test results, where
 	// the repository quarantines tests: one that fails may be excused by results
 	// that are still on their way. None = no failure waits for results.

@@ -39,6 +39,9 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 		return "", "", false
 	}
 	rest, current := d.unlanded(r)
+	if g.apart() && r.Base.Epoch == d.s.Queue.Target.Epoch { // others land before it, and it need not be on top of them
+		rest, current = d.withoutLanded(r.Chain, r.Base.Seq), true
+	}
 	if !current {
 		return ManualPushToTargetBranch, fmt.Sprintf("%s was moved from outside the queue, to %s.", d.s.Queue.Branch, short(d.s.Queue.Target.Commit)), true
 	}
@@ -141,6 +144,8 @@ func (d *decision) whatChanged(r *Run, have, want []Step) (Reason, string) {
 			return PrerequisiteCancelled, fmt.Sprintf("%s (%s).", how, e.Reason)
 		case e.State == Failed:
 			return PrerequisiteFailed, fmt.Sprintf("%s (%s).", how, e.Reason)
+		case e.State == PendingFailure:
+			return PrerequisiteFailed, fmt.Sprintf("#%d, which it was tested on top of, has failed its tests.", step.PR)
 		case e.State == Merged:
 			return PrerequisiteMergedByHand, fmt.Sprintf("#%d, which it was tested on top of, was merged by hand.", step.PR)
 		default:

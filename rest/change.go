@@ -49,6 +49,7 @@ func decodeSettings(c *call) (settings, error) {
 		optional("enqueueingLabel", textWish(&w.EnqueueingLabel, maxLabel)),
 		optional("stateLabelsEnabled", boolean(&w.StateLabelsEnabled)),
 		optional("extensionEnabled", boolean(&w.ExtensionEnabled)),
+		optional("speculation", oneOf(&w.Speculation, queue.FixedSpeculation, queue.AdaptiveSpeculation)),
 	)...)
 	if err != nil {
 		return settings{}, err

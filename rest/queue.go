@@ -36,6 +36,7 @@ type queueSettings struct {
 	EnqueueingLabel             string   `json:"enqueueingLabel"`
 	StateLabelsEnabled          bool     `json:"stateLabelsEnabled"`
 	ExtensionEnabled            bool     `json:"extensionEnabled"`
+	Speculation                 string   `json:"speculation"`
 }
 
 // queueContents is a queue as getQueue answers it. Between the settings and the
@@ -102,6 +103,7 @@ func encodeQueue(q queue.Queue) queueSettings {
 		EnqueueingLabel:             q.EnqueueingLabel,
 		StateLabelsEnabled:          q.StateLabelsEnabled,
 		ExtensionEnabled:            q.ExtensionEnabled,
+		Speculation:                 string(q.Speculation),
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // previewed are the settings that it can be asked with.
 var previewed = []string{
 	"mode", "concurrency", "bisectionConcurrency", "batch", "batchingMinSize", "batchingMaxWaitTimeMinutes",
-	"pendingFailureDepth", "canOptimisticallyMerge", "optimizationMode",
+	"pendingFailureDepth", "canOptimisticallyMerge", "optimizationMode", "speculation",
 }
 
 // previewPanel is the question, with the answer once it was asked.

@@ -124,6 +124,7 @@ var (
 	methodChoices  = []choice{{string(queue.MergeCommit), "merge commit"}, {string(queue.Squash), "squash"}, {string(queue.Rebase), "rebase"}}
 	landingChoices = []choice{{string(queue.LandExact), "exact: the tested commit is pushed"}, {string(queue.LandHost), "host: the host merges, and the trees are compared"}}
 	directChoices  = []choice{{string(queue.DirectMergeOff), "off"}, {string(queue.DirectMergeAlways), "always"}}
+	speculations   = []choice{{string(queue.FixedSpeculation), "fixed: on top of all that is ahead"}, {string(queue.AdaptiveSpeculation), "adaptive: by how likely that is to land"}}
 	optimChoices   = []choice{{string(queue.OptimizationOff), "off"}, {string(queue.BisectionSkipRedundantTests), "skip what has failed already"}}
 )
 
@@ -140,6 +141,8 @@ var settingGroups = []settingGroup{
 			func(q *queue.Queue) int64 { return q.PendingFailureDepth }, func(c *queue.Change) **int64 { return &c.PendingFailureDepth }),
 		switchSetting("canOptimisticallyMerge", "Optimistic merging", "When a group passes, those ahead of it that it includes pass too.",
 			func(q *queue.Queue) bool { return q.CanOptimisticallyMerge }, func(c *queue.Change) **bool { return &c.CanOptimisticallyMerge }),
+		choiceSetting("speculation", "What is tested on what", "Adaptive keeps out of everybody's base what will probably fail, estimated from this queue's history, and batches, where they are on, only when more wait than slots are free.",
+			speculations, func(q *queue.Queue) queue.Speculation { return q.Speculation }, func(c *queue.Change) **queue.Speculation { return &c.Speculation }),
 	}},
 	{"Batches", []settingDef{
 		switchSetting("batch", "Batches", "Several pull requests are tested together; when the test fails, halves of the batch find the culprit.",

@@ -194,6 +194,9 @@ func settingsAdvised(s queue.Settings) string {
 		list = append(list, fmt.Sprintf("bisectionConcurrency=%d batch=true batchingMinSize=%d batchingMaxWaitTimeMinutes=%d optimizationMode=%s",
 			s.BisectionConcurrency, s.BatchingMinSize, s.BatchingMaxWaitTimeMinutes, s.OptimizationMode))
 	}
+	if s.Speculation == queue.AdaptiveSpeculation {
+		list = append(list, "speculation=adaptive")
+	}
 	if s.CanOptimisticallyMerge {
 		list = append(list, fmt.Sprintf("canOptimisticallyMerge=true pendingFailureDepth=%d", s.PendingFailureDepth))
 	}

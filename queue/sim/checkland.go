@@ -76,6 +76,9 @@ func (c *Checker) inOrder(w *World, l *queue.Landing) error {
 	next := 0
 	var waiting []*queue.Entry
 	for _, id := range w.state.Line {
+		if g := w.state.Groups[id]; g.Probation != queue.NoProbation && g.Probation != queue.PassedProbation {
+			continue // it is in nobody's base, and takes its place when it has passed
+		}
 		for _, m := range w.state.Groups[id].Members {
 			e := w.state.Entries[m]
 			if next == len(l.Land.Steps) {

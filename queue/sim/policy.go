@@ -61,6 +61,15 @@ func Batched(workers int, size, wait int64) queue.Settings {
 	return s
 }
 
+// Adaptive is the engine that decides by what it expects, with batches for when
+// more come than there are workers.
+func Adaptive(workers int) queue.Settings {
+	s := Batched(workers, 16, 5)
+	s.Speculation = queue.AdaptiveSpeculation
+	s.Concurrency = int64(workers)
+	return s
+}
+
 // Patient is the engine that lets what passes take along what is ahead of it, and
 // waits for two behind one that failed.
 func Patient(s queue.Settings) queue.Settings {
@@ -85,7 +94,9 @@ func Contenders(c Cell) []Policy {
 		Engine("signalbox", Fixed(c.Workers)),
 		Engine("… optimistic, depth 2", Patient(Fixed(c.Workers))),
 		Engine("… batches of 4", Batched(c.Workers, 4, 1)),
-		Engine("… batches of 4, optimistic", eager))
+		Engine("… batches of 4, optimistic", eager),
+		Engine("adaptive", Adaptive(c.Workers)),
+		Engine("adaptive, optimistic, depth 2", Patient(Adaptive(c.Workers))))
 	if c.Overlaps == 0 { // in lanes few are there to be tested together
 		list = append(list,
 			Engine("… batches of 16", Batched(c.Workers, 16, 1)),

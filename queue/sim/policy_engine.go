@@ -40,7 +40,9 @@ func withSettings(settings queue.Settings) func(*race) policy {
 		}
 		q := queue.Queue{ID: 1, Key: "4b3bb2ee-3c0c-4b6c-9b53-4d1f3b1f5a10", Branch: "main", State: queue.Running, Settings: settings}
 		q.Target.Commit, q.Target.Tree = "m0", treeName(0)
-		return &engine{race: p, s: queue.NewSnapshot(q), runs: map[queue.RunID]*trial{}, at: map[*trial]queue.RunID{}}
+		s := queue.NewSnapshot(q)
+		s.Predicted = map[queue.EntryID]float64{}
+		return &engine{race: p, s: s, runs: map[queue.RunID]*trial{}, at: map[*trial]queue.RunID{}}
 	}
 }
 
@@ -67,6 +69,9 @@ func (e *engine) submitted(i int) {
 		e.s.Targets[entry.Targets] = set
 	}
 	e.s.Entries[entry.ID] = entry
+	if e.w.Cell.Predictor > 0 {
+		e.s.Predicted[entry.ID] = x.Risk
+	}
 	e.due = true
 }
 
@@ -140,6 +145,7 @@ func (e *engine) follow(plan queue.Plan) {
 		gone := entry.State.Final() && !kept[id]
 		if gone {
 			delete(e.s.Targets, entry.Targets)
+			delete(e.s.Predicted, id)
 		}
 		return gone
 	})

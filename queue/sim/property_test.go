@@ -85,6 +85,7 @@ func anySettings(t *rapid.T) queue.Settings {
 	s.Batch = rapid.Bool().Draw(t, "batch")
 	s.BatchingMinSize = rapid.Int64Range(2, 5).Draw(t, "batch size")
 	s.CanOptimisticallyMerge = rapid.Bool().Draw(t, "optimistic")
+	s.Speculation = rapid.SampledFrom([]queue.Speculation{queue.FixedSpeculation, queue.AdaptiveSpeculation}).Draw(t, "speculation")
 	s.PendingFailureDepth = rapid.Int64Range(0, 2).Draw(t, "depth")
 	if rapid.Bool().Draw(t, "skip redundant") {
 		s.OptimizationMode = queue.BisectionSkipRedundantTests

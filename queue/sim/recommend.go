@@ -41,13 +41,12 @@ func candidateSettings(workers int) []Choice {
 			add(fmt.Sprintf("batches of %d, a line of %d", size, short), s)
 		}
 	}
+	add("adaptive", Adaptive(workers))
 	for _, base := range slices.Clone(list) {
 		if base.Settings.Concurrency < 2 {
 			continue
 		}
-		s := base.Settings
-		s.CanOptimisticallyMerge, s.PendingFailureDepth = true, 2
-		add(base.Name+", optimistic with depth 2", s)
+		add(base.Name+", optimistic with depth 2", Patient(base.Settings))
 	}
 	return list
 }

@@ -177,8 +177,21 @@ func (w *World) save(p queue.Plan) {
 	}
 	maps.Copy(w.answers, p.Answers)
 	w.Moves = append(w.Moves, p.Moves...)
+	s.Targets = w.targetSets()
+	for _, m := range p.Moves {
+		s.Remember(m)
+	}
 	w.Receipts = append(w.Receipts, p.Receipts...)
 	w.actions = append(w.actions, p.Actions...)
+}
+
+// targetSets are the sets that were uploaded, by number.
+func (w *World) targetSets() map[queue.TargetsID]queue.TargetSet {
+	sets := make(map[queue.TargetsID]queue.TargetSet, len(w.sets))
+	for i, set := range w.sets {
+		sets[queue.TargetsID(i+1)] = set
+	}
+	return sets
 }
 
 // copy is the whole state for a decision to work on.
@@ -192,10 +205,7 @@ func (w *World) copy() *queue.Snapshot {
 	for _, r := range s.Runs {
 		r.Checks = maps.Clone(r.Checks)
 	}
-	s.Targets = map[queue.TargetsID]queue.TargetSet{}
-	for i, set := range w.sets {
-		s.Targets[queue.TargetsID(i+1)] = set
-	}
+	s.Targets = w.targetSets()
 	for _, e := range s.Entries {
 		e.Targets = w.newest[e.Head]
 	}

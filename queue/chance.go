@@ -1,0 +1,155 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file estimates how likely a pull request is to fail, from how those
+// before it ended. It counts and divides, and says in words what it counted.
+
+// Ended is how one submission ended: it landed, or its tests threw it out.
+type Ended struct {
+	PR     int64
+	Author int64 // the host's number; 0 = not known
+	// Targets is how many targets it impacted; 0 = not known.
+	Targets int64
+	Failed  bool
+}
+
+// RecentlyEnded is how many of the newest endings an estimate is made from.
+const RecentlyEnded = 200
+
+// Remember adds the ending of a submission to Recent, if it says something about
+// the pull request: it landed, or its tests threw it out. Decisions do so, and who
+// keeps the state between them instead of reading it anew.
+func (s *Snapshot) Remember(m Move) {
+	switch m.Reason {
+	case MergedByQueue, LandedTreeMismatch, RequiredStatusFailed, TestRunTimeout, FailedByOptimization:
+	default:
+		return
+	}
+	if m.To != Merged && m.To != Failed {
+		return
+	}
+	x := Ended{PR: m.PR, Failed: m.To == Failed}
+	if e := s.Entries[m.Entry]; e != nil {
+		x.Author = e.Author.ID
+		if s.Queue.Mode == Parallel {
+			x.Targets = int64(len(s.Targets[e.Targets].Hashes))
+		}
+	}
+	s.Recent = append([]Ended{x}, s.Recent[:min(len(s.Recent), RecentlyEnded-1)]...)
+}
+
+// Chance is how likely an entry is to fail by itself.
+type Chance struct {
+	Fails float64
+	Why   string // what that was counted from, a sentence
+}
+
+// share is how many of some submissions failed.
+type share struct{ failed, all int64 }
+
+func (s *share) count(failed bool) {
+	s.all++
+	if failed {
+		s.failed++
+	}
+}
+
+// near is the share, as if so many more had been seen that fail as often as
+// mean says: of a few nothing much follows.
+func (s share) near(mean, more float64) float64 {
+	return (float64(s.failed) + more*mean) / (float64(s.all) + more)
+}
+
+// How many are imagined beside those that were seen.
+const (
+	imaginedHere    = 20  // of a queue, of which 5 of 100 fail
+	imaginedMean    = .05 //
+	imaginedAuthor  = 10
+	imaginedTargets = 10
+	imaginedSelf    = 2
+)
+
+// tally is what the newest endings say, counted once a decision.
+type tally struct {
+	here    share
+	authors map[int64]share
+	prs     map[int64]share
+	targets []Ended // those whose number of targets is known
+}
+
+func (d *decision) tally() *tally {
+	if d.known.tally != nil {
+		return d.known.tally
+	}
+	t := &tally{authors: map[int64]share{}, prs: map[int64]share{}}
+	add := func(m map[int64]share, key int64, failed bool) {
+		s := m[key]
+		s.count(failed)
+		m[key] = s
+	}
+	for _, x := range d.s.Recent {
+		t.here.count(x.Failed)
+		add(t.prs, x.PR, x.Failed)
+		if x.Author != 0 {
+			add(t.authors, x.Author, x.Failed)
+		}
+		if x.Targets > 0 {
+			t.targets = append(t.targets, x)
+		}
+	}
+	d.known.tally = t
+	return t
+}
+
+// likeTargets counts those that impacted at least as many targets.
+func (t *tally) likeTargets(n int64) share {
+	var s share
+	for _, x := range t.targets {
+		if x.Targets >= n {
+			s.count(x.Failed)
+		}
+	}
+	return s
+}
+
+// chance estimates how likely an entry is to fail: as often as this queue's pull
+// requests do, times what its author's, those with as many targets, and itself
+// under an earlier submission did beyond that (in odds).
+func (d *decision) chance(e *Entry) Chance {
+	if p, told := d.s.Predicted[e.ID]; told {
+		return Chance{Fails: p, Why: "A predictor says so."}
+	}
+	t := d.tally()
+	mean := t.here.near(imaginedMean, imaginedHere)
+	odds := mean / (1 - mean)
+	counted := []string{fmt.Sprintf("%d of the last %d here", t.here.failed, t.here.all)}
+	beyond := func(s share, imagined float64, of string) {
+		if s.all == 0 {
+			return
+		}
+		p := s.near(mean, imagined)
+		odds *= p / (1 - p) * (1 - mean) / mean
+		counted = append(counted, fmt.Sprintf(of, s.failed, s.all))
+	}
+	if e.Author.ID != 0 {
+		beyond(t.authors[e.Author.ID], imaginedAuthor, "%d of %d of its author")
+	}
+	if n := d.targetCount(e); n > 0 {
+		beyond(t.likeTargets(n), imaginedTargets, "%d of %d with as many targets")
+	}
+	beyond(t.prs[e.Number], imaginedSelf, "%d of %d earlier submissions of its own")
+	p := odds / (1 + odds)
+	return Chance{Fails: p, Why: fmt.Sprintf("It fails with a chance of %.0f%%, estimated from what failed: %s.", 100*p, strings.Join(counted, ", "))}
+}
+
+// targetCount is how many targets an entry impacts, 0 if that is not known.
+func (d *decision) targetCount(e *Entry) int64 {
+	if d.s.Queue.Mode != Parallel || e.Stacked() {
+		return 0
+	}
+	return int64(len(d.targetsOf(e).Hashes))
+}
