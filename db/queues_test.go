@@ -185,6 +185,7 @@ func TestIllegalRowsAreRefused(t *testing.T) {
 		"unknown merge method":      func(s *queue.Settings) { s.MergeMethod = "teleport" },
 		"unknown landing mode":      func(s *queue.Settings) { s.ChosenLandingMode = "soft" },
 		"unknown optimization mode": func(s *queue.Settings) { s.OptimizationMode = "all" },
+		"unknown speculation":       func(s *queue.Settings) { s.Speculation = "wild" },
 	}
 	for name, change := range settings {
 		s := queue.DefaultSettings()

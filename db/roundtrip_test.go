@@ -25,6 +25,8 @@ var legal = map[reflect.Type]any{
 	reflect.TypeFor[queue.Mode]():             queue.Parallel,
 	reflect.TypeFor[queue.DirectMergeMode]():  queue.DirectMergeAlways,
 	reflect.TypeFor[queue.OptimizationMode](): queue.BisectionSkipRedundantTests,
+	reflect.TypeFor[queue.Speculation]():      queue.AdaptiveSpeculation,
+	reflect.TypeFor[queue.Probation]():        queue.Suspect,
 	reflect.TypeFor[queue.MergeMethod]():      queue.Rebase,
 	reflect.TypeFor[queue.LandingMode]():      queue.LandExact,
 	reflect.TypeFor[queue.EntryState]():       queue.PendingFailure,

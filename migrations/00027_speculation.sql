@@ -4,7 +4,7 @@
 
 -- +goose Up
 ALTER TABLE queues ADD COLUMN speculation text NOT NULL DEFAULT 'fixed' CHECK (speculation IN ('fixed', 'adaptive'));
-ALTER TABLE groups ADD COLUMN probation text NOT NULL DEFAULT '' CHECK (probation IN ('', 'on', 'overtaken', 'passed'));
+ALTER TABLE groups ADD COLUMN probation text NOT NULL DEFAULT '' CHECK (probation IN ('', 'on', 'overtaken', 'suspect', 'passed'));
 CREATE INDEX timeline_endings ON timeline (queue_id, id) WHERE to_state IN ('merged', 'failed');
 
 -- +goose Down

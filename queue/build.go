@@ -70,7 +70,7 @@ func (d *decision) freeSlots() int64 {
 // startable reports whether a waiting group can begin: its pause is over, and
 // what it is tested on top of is built, or is built in this same decision.
 func (d *decision) startable(g *Group) bool {
-	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !d.built(a) }) && d.worthIt(d.ahead(g))
+	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !d.built(a) }) && !d.doomed(d.ahead(g))
 }
 
 // built reports whether the branch of a group is, or is built in this same decision.

@@ -125,26 +125,27 @@ func (d *decision) chance(e *Entry) Chance {
 	}
 	t := d.tally()
 	mean := t.here.near(imaginedMean, imaginedHere)
-	odds := mean / (1 - mean)
+	odds := oddsOf(mean)
 	counted := []string{fmt.Sprintf("%d of the last %d here", t.here.failed, t.here.all)}
-	beyond := func(s share, imagined float64, of string) {
+	beyond := func(s share, usual, imagined float64, of string) {
 		if s.all == 0 {
 			return
 		}
-		p := s.near(mean, imagined)
-		odds *= p / (1 - p) * (1 - mean) / mean
+		odds *= oddsOf(s.near(mean, imagined)) / oddsOf(usual)
 		counted = append(counted, fmt.Sprintf(of, s.failed, s.all))
 	}
 	if e.Author.ID != 0 {
-		beyond(t.authors[e.Author.ID], imaginedAuthor, "%d of %d of its author")
+		beyond(t.authors[e.Author.ID], mean, imaginedAuthor, "%d of %d of its author")
 	}
 	if n := d.targetCount(e); n > 0 {
-		beyond(t.likeTargets(n), imaginedTargets, "%d of %d with as many targets")
+		beyond(t.likeTargets(n), t.likeTargets(1).near(mean, imaginedTargets), imaginedTargets, "%d of %d with as many targets")
 	}
-	beyond(t.prs[e.Number], imaginedSelf, "%d of %d earlier submissions of its own")
+	beyond(t.prs[e.Number], mean, imaginedSelf, "%d of %d earlier submissions of its own")
 	p := odds / (1 + odds)
 	return Chance{Fails: p, Why: fmt.Sprintf("It fails with a chance of %.0f%%, estimated from what failed: %s.", 100*p, strings.Join(counted, ", "))}
 }
+
+func oddsOf(p float64) float64 { return p / (1 - p) }
 
 // targetCount is how many targets an entry impacts, 0 if that is not known.
 func (d *decision) targetCount(e *Entry) int64 {

@@ -46,6 +46,7 @@
 //	leave     who is cancelled, closed, pushed to, drafted, merged by hand
 //	stale     whose run no longer tests what would land
 //	verdicts  which builds and checks have ended, and what a pass proves
+//	probation who is tested out of everybody's base (adaptive queues)
 //	holds     whose failure it is: one entry fails, several are bisected
 //	admit     who is ready
 //	urgent    who goes in front of what runs
@@ -116,6 +117,19 @@
 // A mode switch ends when the line is empty. A paused queue that was switching
 // goes on switching when it runs again.
 //
+// # Adaptive queues
+//
+// With [AdaptiveSpeculation] the line is the same, and who is ahead of whom is
+// decided by what is expected. A group that will probably fail (chance.go: counted
+// from how the newest submissions ended, [Snapshot.Recent]) is tested alone on what
+// has landed and is ahead of nobody ([Probation]). When it passes it goes to the end
+// of the line: if nobody that it overlaps came meanwhile its run is what would
+// land, else it is tested once more. A group that has failed, probably by its own
+// fault, stays where it is until what is ahead of it has landed, but is ahead of
+// nobody. Batches form only when there are more entries than slots. A probation is
+// given its slot in the order of all, so nobody starves; each costs one run more at
+// most. Everything below holds in such a queue too.
+//
 // # Quarantine
 //
 // CI says that a check failed; results of its tests ([TestResults]) say which of
@@ -151,7 +165,8 @@
 // An order: [Compare]. A legal move: [Transitions], with the script in testdata
 // that takes it. A reason: reason.go. What a word of CI means: verdict.go. When
 // an entry may start: build.go. What goes together: form.go. How a culprit is
-// found: bisect.go. What may land together: land.go. Words for people about
+// found: bisect.go. Who is expected to fail: chance.go, and what follows:
+// probation.go. What may land together: land.go. Words for people about
 // where an entry stands: [Explain].
 //
 // # What was chosen where nothing was given

@@ -25,7 +25,7 @@ func (d *decision) form() []*Entry {
 		if d.batched(e) {
 			batch, closed = d.batch(free[i:], most)
 		}
-		if d.meets(unbuilt, batch...) || !d.worthIt(d.aheadOf(batch)) {
+		if d.meets(unbuilt, batch...) || d.doomed(d.aheadOf(batch)) {
 			d.join(&waiting, batch...)
 			continue
 		}

@@ -46,8 +46,6 @@ const (
 	// leastRisk is the least chance of failing that anybody has: two that pass can
 	// break together, which nobody estimates.
 	leastRisk = 0.01
-	// baseFloor is the chance that a predicted base must have to come true.
-	baseFloor = 0.05
 	// blameFloor is the chance that a failure must be a group's own to make it Suspect.
 	blameFloor = 0.3
 	// batchFloor is the chance that a batch must have to pass.
@@ -101,25 +99,11 @@ func (d *decision) passes(g *Group) float64 {
 	return all
 }
 
-// worthIt reports whether what is ahead is likely enough to land for a run on top
-// of it. On top of what has failed nothing passes, unless failures are forgiven.
-func (d *decision) worthIt(ahead []*Group) bool {
-	if !d.adaptive() {
-		return true
-	}
-	all := 1.0
-	for _, a := range ahead {
-		switch d.state(a) {
-		case TestsPassed:
-		case PendingFailure:
-			if !d.forgiving() {
-				return false
-			}
-		default:
-			all *= d.passes(a)
-		}
-	}
-	return all >= baseFloor
+// doomed reports whether something ahead has failed: on top of it nothing passes,
+// unless failures are forgiven.
+func (d *decision) doomed(ahead []*Group) bool {
+	failed := func(a *Group) bool { return d.state(a) == PendingFailure }
+	return d.adaptive() && !d.forgiving() && slices.ContainsFunc(ahead, failed)
 }
 
 // forgiving reports whether a failure may be cleared by those behind it.

@@ -47,6 +47,12 @@ func TestHeadline(t *testing.T) {
 		{"A4", "A4 cost p=5%", "… batches of 16, a line of 1"},
 		{"A8", "A8 overload 2", "… batches of 16"},
 		{"A8", "A4, A8 p=2%", "… batches of 16"},
+		{"A1", "A1 lanes 100/h", "adaptive"},
+		{"A3", "A3 single 60/h", "adaptive"},
+		{"A4", "A4, A8 p=2%", "adaptive"},
+		{"A4", "A4 cost p=5%", "adaptive"},
+		{"A8", "A8 overload 2", "adaptive"},
+		{"A8", "A4, A8 p=2%", "adaptive"},
 	} {
 		goal := Goals[slices.IndexFunc(Goals, func(g Goal) bool { return g.ID == tt.id && g.Cell == tt.cell })]
 		if r := at[tt.cell+"/"+tt.policy]; !goal.Must.Met(r) {
