@@ -157,7 +157,8 @@
 // entries land in line order. No run starts above the limits. Nobody is blamed
 // on a base that fails without them. Paused means that no landing starts. n pull
 // requests of which f fail cost at most (n + f(b-1))(1 + f) + f(2b-2) runs in
-// batches of b, unless somebody interferes or CI changes its mind: n when all pass.
+// batches of b, unless somebody interferes or CI changes its mind: n when all pass
+// (in an adaptive queue a run more for each that was on probation).
 // Package sim holds all of it after every decision of random histories.
 //
 // # Where to change what
