@@ -95,7 +95,7 @@ var rare = map[string][]string{
 	"it is asked for all of something, and what that costs is in docs/benchmarks.md": {
 		"WithoutQueue", "Counts", "CountUnhealthyTests", "History", "ListQueues", "Measures", "Proofs", "Queues", "Turns", "Whole", "AllQuarantined"},
 	"it is about this program and its connections": {"Appear", "Close", "DeliveriesAdded", "Dropped", "Inserting", "InTurn", "Ready", "SQL", "Wakeups"},
-	"tests alone have it":                          {"Inbound", "Patient", "ReceiveAlone", "StoreWishesTogether", "Wishing"},
+	"tests alone have it":                          {"Inbound", "Patient", "ReceiveAlone", "StoreWishesTogether", "Telling", "Wishing"},
 }
 
 // TestEveryMethodIsHotOrRare holds the two lists against DB.
