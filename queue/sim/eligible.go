@@ -29,20 +29,24 @@ func (e *engine) eligible(i int) bool {
 		return false
 	case entry == nil:
 		return true // it waits outside the window
+	case entry.Free() && q.Speculation == queue.AdaptiveSpeculation && e.behind([]queue.EntryID{entry.ID}, e.s.Line):
+		return false // on top of what has failed nothing is started
 	case entry.Free():
 		return !q.Batch || entry.Returned != 0 || e.clock().Sub(entry.AdmittedAt) >= time.Duration(q.BatchingMaxWaitTimeMinutes)*time.Minute
 	}
 	g := e.s.Groups[entry.Group]
-	return g != nil && g.Part == nil && g.Run == "" && g.Proof == 0 && !e.behind(i, g)
+	return g != nil && g.Part == nil && g.Run == "" && g.Proof == 0 && !e.behind(g.Members, e.s.Line[:max(slices.Index(e.s.Line, g.ID), 0)])
 }
 
-// behind reports whether something that a change overlaps stands before its group in the
-// line, which need not be the order of arrival.
-func (e *engine) behind(i int, g *queue.Group) bool {
-	for _, id := range e.s.Line[:max(slices.Index(e.s.Line, g.ID), 0)] {
+// behind reports whether something that one of a group overlaps stands in the part of the
+// line before it, which need not be the order of arrival.
+func (e *engine) behind(group []queue.EntryID, line []queue.GroupID) bool {
+	for _, id := range line {
 		for _, m := range e.s.Groups[id].Members {
-			if e.overlaps(i, int(e.s.Entries[m].Number-1)) {
-				return true
+			for _, own := range group {
+				if e.overlaps(int(e.s.Entries[own].Number-1), int(e.s.Entries[m].Number-1)) {
+					return true
+				}
 			}
 		}
 	}
