@@ -13,6 +13,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir "$copy/queue"
 cp "$root/go.mod" "$root/go.sum" "$copy"
+cp -R "$root/benchtest" "$copy/benchtest"
 cp "$root"/queue/*.go "$copy/queue"
 cp -R "$root/queue/sim" "$copy/queue/sim"
 cp -R "$root/queue/proof" "$copy/queue/proof"
