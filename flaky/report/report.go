@@ -132,7 +132,7 @@ var sentences = map[NoteCode]string{
 	Malformed:      "The report is damaged in %d {place|places}, first: %s.",
 	FewerCases:     "%d {suite announces more cases than it has|suites announce more cases than they have}, first: %s.",
 	SuiteFailed:    "%d {suite failed outside of its|suites failed outside of their} cases, first: %s. Cases may be missing.",
-	Missing:        "%d {report is|reports are} announced and missing, such as %s.",
+	Missing:        "%d {report is|reports are} announced and missing: %s.",
 	Refused:        "The upload could not be read, or not all of it: %s.",
 	TooMany:        "There are more cases than may be in one upload: %s.",
 	OtherCounts:    "%d {suite announces fewer cases than it has|suites announce fewer cases than they have}. The cases count.",
