@@ -27,7 +27,8 @@ run() {
 	flags=
 	case $1 in */sim) flags="-rapid.checks=300 -rapid.nofailfile -rapid.shrinktime=100ms" ;; esac
 	pattern=$(echo "$2" | sed 's,[^/][^/]*,^&$,g')
-	if go test -count=1 -run "$pattern" "$1" $flags >out 2>&1; then
+	# What is broken may also go round for ever.
+	if go test -count=1 -timeout 2m -run "$pattern" "$1" $flags >out 2>&1; then
 		grep -q 'no tests to run' out && echo missing || echo pass
 	elif grep -q 'build failed\|setup failed' out; then
 		echo broken
