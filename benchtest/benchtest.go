@@ -190,10 +190,10 @@ func Syncs(b testing.TB) float64 {
 	block := bytes.Repeat([]byte{1}, 8<<10)
 	began, n := time.Now(), 0
 	for ; time.Since(began) < time.Second/2; n++ {
-		if _, err := f.WriteAt(block, 0); err == nil {
-			err = f.Sync()
+		if _, err := f.WriteAt(block, 0); err != nil {
+			b.Fatal(err)
 		}
-		if err != nil {
+		if err := f.Sync(); err != nil {
 			b.Fatal(err)
 		}
 	}

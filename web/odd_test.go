@@ -29,7 +29,7 @@ var screenshots = flag.String("screenshots", "", "folder to write pictures of th
 var odd = []string{
 	strings.Repeat("Pneumonoultramicroscopicsilicovolcanoconiosis", 6),
 	"תיקון שגיאה בכניסה ביום ראשון (v2) – אל תשכחו את הבדיקה",
-	"إصلاح \u202eخطأ\u202c في تسجيل الدخول: ‏#12 و main",
+	"إصلاح \u202eخطأ\u202c في تسجيل الدخول: \u200f#12 و main",
 	"🚀🔥 Ship it 👩‍👩‍👧‍👦🏳️‍🌈 e\u0301\u0323\u0323\u0323\u0323 ＷＩＤＥ",
 	hostile,
 	"A title that is as long as GitHub lets one be, because somebody pasted the whole description of the change into it, with its reasons, what was tried before, why that did not work, and whom to ask about it",
