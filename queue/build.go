@@ -43,7 +43,6 @@ func (d *decision) startGroup() bool {
 		if d.standsApart(g) {
 			d.putApart(g)
 		}
-		d.overtake(g)
 		return true // the group is started next time around, if nothing holds it
 	}
 	return false
@@ -120,6 +119,7 @@ func (d *decision) group(place int, members ...*Entry) *Group {
 	line = append(line, d.s.Line[:place]...)
 	line = append(line, g.ID)
 	d.s.Line = append(line, d.s.Line[place:]...)
+	d.overtake(g)
 	return g
 }
 
