@@ -98,8 +98,6 @@ func TestManyProgramsMayMigrateAtOnce(t *testing.T) {
 	}
 }
 
-// A program runs on a schema that has more than it knows, unless that says that
-// it must not; then it neither starts nor takes requests.
 // An index of what is in jobs would be paid for by every decision.
 func TestNobodyLooksIntoJobs(t *testing.T) {
 	t.Parallel()
@@ -109,6 +107,8 @@ func TestNobodyLooksIntoJobs(t *testing.T) {
 	}
 }
 
+// A program runs on a schema that has more than it knows, unless that says that
+// it must not; then it neither starts nor takes requests.
 func TestAProgramThatIsTooOldRefusesToRun(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
