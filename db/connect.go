@@ -41,10 +41,7 @@ func lockRepositories(ctx context.Context, tx *sqlx.Tx) error {
 // it, say) goes over to the owner.
 func (db *DB) Connect(ctx context.Context, c account.Connection) error {
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return db.connect(ctx, tx, c) })
-	if err != nil {
-		return fail(fmt.Sprintf("connect installation %d of %s", c.Installation.ID, clean(c.Installation.Account)), err)
-	}
-	return nil
+	return fail(fmt.Sprintf("connect installation %d of %s", c.Installation.ID, clean(c.Installation.Account)), err)
 }
 
 // connecting is one Connect under way.
@@ -326,13 +323,9 @@ func (w *connecting) tell(ctx context.Context, fact queue.Fact, statement string
 		return err
 	}
 	for _, id := range repos {
-		if _, err := w.db.insertFacts(ctx, w.tx, queue.RepoID(id), 0, rows); err != nil {
+		if err := w.db.insertFacts(ctx, w.tx, queue.RepoID(id), 0, rows); err != nil {
 			return err
 		}
 	}
-	if len(repos) == 0 {
-		return nil
-	}
-	w.db.notify(w.tx, queue.FactsArrived)
 	return nil
 }

@@ -94,24 +94,9 @@ func (db *DB) Append(ctx context.Context, repo queue.RepoID, q queue.ID, facts .
 		return err
 	}
 	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		if _, err := db.insertFacts(ctx, tx, repo, q, rows); err != nil {
-			return err
-		}
-		db.notify(tx, newsOfFacts(q))
-		return nil
+		return db.insertFacts(ctx, tx, repo, q, rows)
 	})
-	if err != nil {
-		return fail("append facts", missingIs(err, queue.ErrNotFound))
-	}
-	return nil
-}
-
-// newsOfFacts is the news that facts were appended for a queue, or for none yet.
-func newsOfFacts(q queue.ID) queue.News {
-	if q == 0 {
-		return queue.FactsArrived
-	}
-	return queue.FactsWait
+	return fail("append facts", missingIs(err, queue.ErrNotFound))
 }
 
 // missingIs replaces a broken reference: what was referred to does not exist.
@@ -122,12 +107,12 @@ func missingIs(err, replacement error) error {
 	return err
 }
 
-// insertFacts writes facts, with their routes when their queue is known, and
-// returns their ids in order.
-func (db *DB) insertFacts(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, q queue.ID, rows []factRow) ([]int64, error) {
+// insertFacts writes facts, with their routes when their queue is known, and has
+// all programs told.
+func (db *DB) insertFacts(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, q queue.ID, rows []factRow) error {
 	text, err := encode(rows)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var routedAt stamp
 	now := db.clock()
@@ -140,14 +125,16 @@ func (db *DB) insertFacts(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, q
 		SELECT $1, kind, pr, commit, branch, everybody, body, $3, $4
 		FROM json_to_recordset($2) AS f (kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
 		RETURNING id`, int64(repo), text, now, routedAt); err != nil {
-		return nil, fmt.Errorf("insert facts: %w", err)
+		return fmt.Errorf("insert facts: %w", err)
 	}
 	if q == 0 {
-		return ids, nil
+		db.notify(tx, queue.FactsArrived)
+		return nil
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO inbox_routes (queue_id, inbox_id) SELECT $1, unnest($2::bigint[])`,
 		int64(q), pq.Array(ids)); err != nil {
-		return nil, fmt.Errorf("route facts: %w", err)
+		return fmt.Errorf("route facts: %w", err)
 	}
-	return ids, nil
+	db.notify(tx, queue.FactsWait)
+	return nil
 }

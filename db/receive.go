@@ -113,11 +113,7 @@ func (db *DB) receiveConnections(ctx context.Context, d delivery, connections []
 		if err != nil || repo == 0 {
 			return err
 		}
-		if _, err := db.insertFacts(ctx, tx, repo, 0, d.Facts); err != nil {
-			return err
-		}
-		db.notify(tx, queue.FactsArrived)
-		return nil
+		return db.insertFacts(ctx, tx, repo, 0, d.Facts)
 	})
 	return fresh, err
 }

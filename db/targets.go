@@ -35,21 +35,14 @@ func (db *DB) SetImpactedTargets(ctx context.Context, repo queue.RepoID, pr int6
 	if err != nil {
 		return err
 	}
-	fresh := false
 	err = db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		if fresh, err = row.insert(ctx, tx, repo, pr, stamp(db.clock())); err != nil || !fresh {
+		fresh, err := row.insert(ctx, tx, repo, pr, stamp(db.clock()))
+		if err != nil || !fresh {
 			return err
 		}
-		if _, err := db.insertFacts(ctx, tx, repo, 0, rows); err != nil {
-			return err
-		}
-		db.notify(tx, queue.FactsArrived)
-		return nil
+		return db.insertFacts(ctx, tx, repo, 0, rows)
 	})
-	if err != nil {
-		return fail(fmt.Sprintf("store the impacted targets of #%d", pr), missingIs(err, queue.ErrNotFound))
-	}
-	return nil
+	return fail(fmt.Sprintf("store the impacted targets of #%d", pr), missingIs(err, queue.ErrNotFound))
 }
 
 // packed is a set of impacted targets as its table has it.

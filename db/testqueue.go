@@ -48,11 +48,7 @@ func (e *testEntry) tellQueues() error {
 	if err != nil {
 		return err
 	}
-	if _, err := e.db.insertFacts(e.ctx, e.tx, queue.RepoID(e.upload.Repository), 0, rows); err != nil {
-		return err
-	}
-	e.db.notify(e.tx, queue.FactsArrived)
-	return nil
+	return e.db.insertFacts(e.ctx, e.tx, queue.RepoID(e.upload.Repository), 0, rows)
 }
 
 // noteCheck remembers that jobs which report as this check upload results.
