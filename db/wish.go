@@ -142,9 +142,6 @@ func (db *DB) storeWishes(batch []*wish) {
 	for _, w := range batch {
 		w.stored <- err
 	}
-	if err == nil {
-		db.announce(queue.FactsWait)
-	}
 }
 
 func (db *DB) storeWishesTogether(batch []*wish) error {
@@ -175,6 +172,7 @@ func (db *DB) storeWishesTogether(batch []*wish) error {
 		}
 		// Before the commit: an engine can be faster than we are.
 		db.answers.expect(batch, ids)
+		db.notify(tx, queue.FactsWait)
 		return nil
 	})
 }
