@@ -83,7 +83,7 @@ func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queu
 	if err := db.storeWish(ctx, w); err != nil {
 		return queue.Answer{}, nil, fail("make a wish", missingIs(err, queue.ErrNotFound))
 	}
-	a, err = db.await(ctx, q, w)
+	a, _, err = db.await(ctx, w, answerPoll, func() (bool, error) { return false, db.lookForAnswer(ctx, q, w) })
 	return a.Answer, a.snapshot, err
 }
 
@@ -177,31 +177,38 @@ func (db *DB) storeWishesTogether(batch []*wish) error {
 	})
 }
 
-// await waits for the answer to a wish that is in the inbox.
-func (db *DB) await(ctx context.Context, q queue.ID, w *wish) (wishAnswer, error) {
-	poll := time.NewTicker(answerPoll)
-	defer poll.Stop()
+// await waits for the answer to a wish. Every so often it calls look, which may
+// end the waiting: then there is no answer.
+func (db *DB) await(ctx context.Context, w *wish, every time.Duration, look func() (end bool, err error)) (a wishAnswer, answered bool, err error) {
+	again := time.NewTicker(every)
+	defer again.Stop()
 	for {
 		select {
 		case a := <-w.answer:
-			return a, nil
+			return a, true, a.err
 		case <-ctx.Done():
-			return wishAnswer{}, fmt.Errorf("wait for the answer to a wish: %w", ctx.Err())
+			return wishAnswer{}, false, fmt.Errorf("wait for the answer to a wish: %w", ctx.Err())
 		case <-db.ctx.Done():
-			return wishAnswer{}, errors.New("wait for the answer to a wish: the database was closed")
-		case <-poll.C:
-			var there bool
-			if err := db.sql.GetContext(ctx, &there, `SELECT EXISTS (SELECT 1 FROM queues WHERE id = $1)`, int64(q)); err != nil {
-				return wishAnswer{}, fail("wait for the answer to a wish", err)
-			}
-			if !there {
-				return wishAnswer{}, fmt.Errorf("wait for the answer to a wish: the queue was deleted: %w", queue.ErrNotFound)
-			}
-			if err := db.findAnswers(ctx, []int64{w.id}); err != nil {
-				return wishAnswer{}, err
+			return wishAnswer{}, false, errors.New("wait for the answer to a wish: the database was closed")
+		case <-again.C:
+			if end, err := look(); end || err != nil {
+				return wishAnswer{}, false, err
 			}
 		}
 	}
+}
+
+// lookForAnswer delivers the answer to a wish that is in the inbox, if there is
+// one. ErrNotFound: its queue was deleted.
+func (db *DB) lookForAnswer(ctx context.Context, q queue.ID, w *wish) error {
+	var there bool
+	if err := db.sql.GetContext(ctx, &there, `SELECT EXISTS (SELECT 1 FROM queues WHERE id = $1)`, int64(q)); err != nil {
+		return fail("wait for the answer to a wish", err)
+	}
+	if !there {
+		return fmt.Errorf("wait for the answer to a wish: the queue was deleted: %w", queue.ErrNotFound)
+	}
+	return db.findAnswers(ctx, []int64{w.id})
 }
 
 // answers are the wishes of this program that wait for theirs.

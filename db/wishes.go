@@ -2,8 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -46,24 +44,13 @@ func (db *DB) wishHere(ctx context.Context, q queue.ID, w *wish) (a wishAnswer, 
 		db.signals.raise(queue.FactsWait)
 	}
 	began := time.Now()
-	patience := time.NewTimer(db.wishes.patience)
-	defer patience.Stop()
-	for {
-		select {
-		case a := <-w.answer:
-			return a, true, a.err
-		case <-patience.C:
-			if db.wishes.withdraw(q, w, time.Since(began) > max(wishLimit, db.wishes.patience)) {
-				return wishAnswer{}, false, nil
-			}
-			patience.Reset(db.wishes.patience)
-		case <-ctx.Done():
-			db.wishes.leave(q, w)
-			return wishAnswer{}, false, fmt.Errorf("wait for the answer to a wish: %w", ctx.Err())
-		case <-db.ctx.Done():
-			return wishAnswer{}, false, errors.New("wait for the answer to a wish: the database was closed")
-		}
+	a, answered, err = db.await(ctx, w, db.wishes.patience, func() (bool, error) {
+		return db.wishes.withdraw(q, w, time.Since(began) > max(wishLimit, db.wishes.patience)), nil
+	})
+	if err != nil {
+		db.wishes.leave(q, w)
 	}
+	return a, answered, err
 }
 
 // add has a wish wait, unless this program does not decide. inHand says that it
