@@ -65,7 +65,6 @@ type DB struct {
 
 	uncommitted uncommitted
 	unspread    *signals // of what other programs have yet to hear
-	toSpread    <-chan queue.News
 
 	listen, spreading sync.Once
 	ctx               context.Context // ends with Close; the listener's
@@ -96,7 +95,6 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if db.now == nil {
 		db.now = time.Now
 	}
-	db.toSpread, _ = db.unspread.join(queue.AnyNews)
 	db.ctx, db.cancel = context.WithCancel(context.Background())
 	if db.zip, db.unzip, err = newZip(); err == nil {
 		db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log)

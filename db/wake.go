@@ -66,22 +66,25 @@ func (db *DB) announce(what queue.News) {
 		return
 	}
 	db.signals.raise(what)
-	db.spreading.Do(func() { db.wg.Go(db.spread) })
+	db.spreading.Do(func() {
+		news, _ := db.unspread.join(queue.AnyNews)
+		db.wg.Go(func() { db.spread(news) })
+	})
 	db.unspread.raise(what)
 }
 
 // spread sends what was announced to the other programs. The first news go out
 // at once, and those that follow soon after go together. It ends with Close,
 // when it has sent the last.
-func (db *DB) spread() {
+func (db *DB) spread(news <-chan queue.News) {
 	for ended := false; !ended; {
 		var what queue.News
 		select {
-		case what = <-db.toSpread:
+		case what = <-news:
 		case <-db.ctx.Done():
 			ended = true
 			select {
-			case what = <-db.toSpread:
+			case what = <-news:
 			default:
 				return
 			}
