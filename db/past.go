@@ -12,6 +12,11 @@ import (
 // history; a larger one counts as everything there.
 const narrowTargets = 1000
 
+// endings are the moves in the timeline with which a submission landed by the queue,
+// or was thrown out by its tests: those that queue.Snapshot.Remember remembers.
+const endings = `to_state IN ('merged', 'failed')
+	AND reason IN ('MERGED_BY_QUEUE', 'LANDED_TREE_MISMATCH', 'REQUIRED_STATUS_FAILED', 'TEST_RUN_TIMEOUT', 'FAILED_BY_OPTIMIZATION')`
+
 // History is what landed and what failed by its tests in a queue from one
 // moment to another, the newest take of it, in the order of its ending. The
 // targets are the newest that were known of each pull request when it ended.
@@ -31,9 +36,7 @@ func (db *DB) History(ctx context.Context, q queue.Queue, from, until time.Time,
 	if err := db.sql.SelectContext(ctx, &rows, `
 		WITH ended AS (
 			SELECT pr, submission, id, at, to_state = 'failed' AS failed, count(*) OVER () AS total FROM timeline
-			WHERE queue_id = $1 AND at >= $2 AND at < $3 AND (
-				to_state = 'merged' AND reason IN ('MERGED_BY_QUEUE', 'LANDED_TREE_MISMATCH') OR
-				to_state = 'failed' AND reason IN ('REQUIRED_STATUS_FAILED', 'TEST_RUN_TIMEOUT', 'FAILED_BY_OPTIMIZATION'))
+			WHERE queue_id = $1 AND at >= $2 AND at < $3 AND `+endings+`
 			ORDER BY at DESC, id DESC LIMIT $4)
 		SELECT e.pr, e.submission, e.at AS ended_at, e.failed, e.total, ready.at AS ready_at,
 			r.started_at, r.ended_at AS tested_at, COALESCE(t.id, 0) AS targets

@@ -25,8 +25,7 @@ func readRecent(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot) error {
 	if err := tx.SelectContext(ctx, &rows, `
 		SELECT m.pr, e.author_id AS author, m.failed, COALESCE(t.count, 0) AS targets
 		FROM (SELECT id, pr, to_state = 'failed' AS failed FROM timeline
-			WHERE queue_id = $1 AND to_state IN ('merged', 'failed')
-				AND reason IN ('MERGED_BY_QUEUE', 'LANDED_TREE_MISMATCH', 'REQUIRED_STATUS_FAILED', 'TEST_RUN_TIMEOUT', 'FAILED_BY_OPTIMIZATION')
+			WHERE queue_id = $1 AND `+endings+`
 			ORDER BY id DESC LIMIT $2) m
 		JOIN entries e ON e.queue_id = $1 AND e.pr = m.pr
 		LEFT JOIN LATERAL (SELECT i.count FROM impacted_targets i
