@@ -80,19 +80,22 @@ type outcome struct {
 	bits   uint8
 }
 
+// against compares an outcome with a number; outcomes are in this order.
+func (o outcome) against(number int64) int { return cmp.Compare(o.number, number) }
+
 // outcomes are those of an upload, in the order of the numbers.
 type outcomes []outcome
 
 // inOrder sorts outcomes by their numbers. Of several of one number the first one
 // stays.
 func inOrder(all []outcome) outcomes {
-	slices.SortStableFunc(all, func(a, b outcome) int { return cmp.Compare(a.number, b.number) })
+	slices.SortStableFunc(all, func(a, b outcome) int { return a.against(b.number) })
 	return slices.CompactFunc(all, func(a, b outcome) bool { return a.number == b.number })
 }
 
 // of is what a test did; ran is false if it has no outcome.
 func (o outcomes) of(number int64) (bits uint8, ran bool) {
-	i, ran := slices.BinarySearchFunc(o, number, func(o outcome, number int64) int { return cmp.Compare(o.number, number) })
+	i, ran := slices.BinarySearchFunc(o, number, outcome.against)
 	if !ran {
 		return 0, false
 	}

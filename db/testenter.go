@@ -1,7 +1,6 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -239,7 +238,7 @@ func (e *testEntry) count() error {
 	chunks := map[int64]outcomes{}
 	for rest := e.outcomes; len(rest) > 0; {
 		c := rest[0].number / chunkSize
-		n, _ := slices.BinarySearchFunc(rest, (c+1)*chunkSize, func(o outcome, number int64) int { return cmp.Compare(o.number, number) })
+		n, _ := slices.BinarySearchFunc(rest, (c+1)*chunkSize, outcome.against)
 		chunks[c], rest = rest[:n], rest[n:]
 	}
 	at := e.run.At.UTC()
