@@ -36,17 +36,17 @@ type checkRunEvent struct {
 	} `json:"repository"`
 }
 
-// translate reports a check run. A rerequested one says nothing yet: the rerun
+// checkRun reports a check run. A rerequested one says nothing yet: the rerun
 // makes reports of its own.
-func (e *checkRunEvent) translate(ownApp int64) translation {
+func (tr translator) checkRun(e *checkRunEvent) []queue.Fact {
 	run := &e.Check
 	switch e.Action {
 	case "created", "completed":
 	default:
-		return translation{}
+		return nil
 	}
-	if ownApp != 0 && run.App.ID == ownApp {
-		return translation{}
+	if tr.ownApp(run.App.ID) {
+		return nil
 	}
 	r := queue.Report{
 		Kind:   queue.CheckRun,
@@ -66,7 +66,7 @@ func (e *checkRunEvent) translate(ownApp int64) translation {
 	if r.Status == "completed" {
 		r.Result = word(run.Conclusion)
 	}
-	return translation{repo: e.Repository.ID, facts: reported(run.HeadSHA, r)}
+	return reported(run.HeadSHA, r)
 }
 
 // status reports a commit status.

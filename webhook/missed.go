@@ -17,7 +17,7 @@ import (
 func (rc *Receiver) Missed(ctx context.Context, repo int64, comments []account.Comment) (int, error) {
 	n := 0
 	for _, c := range comments {
-		if !c.Updated.Equal(c.Created) || c.App != 0 && c.App == rc.tr.appID {
+		if !c.Updated.Equal(c.Created) || rc.tr.ownApp(c.App) {
 			continue
 		}
 		said := rc.tr.translate(madeKnown(repo, c), rc.clock())

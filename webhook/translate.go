@@ -79,10 +79,10 @@ func (tr translator) translate(event any, now time.Time) translation {
 			return about(e.GetRepo(), doubted(e.GetPullRequest())...)
 		}
 	case *checkRunEvent:
-		return e.translate(tr.appID)
+		return translation{repo: e.Repository.ID, facts: tr.checkRun(e)}
 	case *github.CheckSuiteEvent:
 		suite := e.GetCheckSuite()
-		if e.GetAction() == "completed" && !tr.ownApp(suite.GetApp()) {
+		if e.GetAction() == "completed" && !tr.ownApp(suite.GetApp().GetID()) {
 			return about(e.GetRepo(), checksDoubted(suite.GetHeadSHA())...)
 		}
 	case *github.WorkflowRunEvent:
@@ -179,7 +179,5 @@ func (tr translator) own(u *github.User) bool {
 	return tr.appSlug != "" && strings.EqualFold(u.GetLogin(), tr.appSlug+"[bot]")
 }
 
-// ownApp reports whether a check was made by our App.
-func (tr translator) ownApp(a *github.App) bool {
-	return a != nil && tr.appID != 0 && a.GetID() == tr.appID
-}
+// ownApp reports whether an App's number is ours.
+func (tr translator) ownApp(id int64) bool { return tr.appID != 0 && id == tr.appID }
