@@ -744,7 +744,7 @@ func (g *gate) open(ctx context.Context, seen int64) error {
 	if seen%2 == 0 {
 		g.permit.Store(seen)
 	}
-	_, err := g.SQL().ExecContext(ctx, `SELECT pg_notify('signalbox', 'plan town')`)
+	_, err := g.SQL().ExecContext(ctx, `SELECT pg_notify('signalbox', $1)`, fmt.Sprintf("%d town", queue.AnyNews))
 	return err
 }
 
