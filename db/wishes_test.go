@@ -220,6 +220,10 @@ func TestNewsFollowTheCommit(t *testing.T) {
 		here, there queue.News
 	}{
 		{"a fact for a queue", func() { w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, queue.ResyncEnded{})) }, queue.FactsWait, queue.FactsWait},
+		{"a wish that goes into the inbox", func() {
+			told, err := w.StoreWishesTogether(w.repo.ID, queue.CancelRequested{PR: 1, At: epoch}, w.queue.ID)
+			w.must(errors.Join(append(told, err)...))
+		}, queue.FactsWait, queue.FactsWait},
 		{"a decision", func() { w.update(func(s *queue.Snapshot, _ []queue.Received) queue.Plan { return unchanged(s) }) },
 			queue.QueueChanged, queue.QueueChanged | queue.FactsWait | queue.TimesChanged},
 		{"targets", func() { w.must(w.SetImpactedTargets(t.Context(), w.repo.ID, 1, "head", nil, true)) }, queue.FactsArrived, queue.FactsArrived},
