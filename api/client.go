@@ -133,17 +133,27 @@ func (c *Client) call(ctx context.Context, r request, answer any) error {
 		end = at
 	}
 	unknown := false // what an earlier try did
+	var said error   // by the server in the try before, if what that did is not known either
 	for wait := firstWait; ; wait = min(2*wait, mostWait) {
 		err := c.try(ctx, r, answer)
 		var refused *Error
-		if errors.As(err, &refused) {
+		switch {
+		case errors.As(err, &refused):
 			refused.Repeated = unknown
+		case err != nil && said != nil && ctx.Err() != nil:
+			return said // it tells more than that the time was up during the next try
 		}
 		again, retry := worthRepeating(err)
 		if !retry {
 			return err
 		}
-		unknown = unknown || refused == nil || refused.Status != http.StatusTooManyRequests
+		said = nil
+		switch {
+		case refused == nil:
+			unknown = true
+		case refused.Status != http.StatusTooManyRequests:
+			unknown, said = true, err
+		}
 		// Copies of a program that were turned away together come back apart.
 		pause := max(again, wait/2+rand.N(wait/2))
 		if time.Now().Add(pause).After(end) || !c.wait(ctx, pause) {

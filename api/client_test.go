@@ -120,6 +120,13 @@ func TestPatienceEnds(t *testing.T) {
 	if err := client.Get(ctx, "status", nil); err == nil || *calls != 1 {
 		t.Errorf("%v after %d calls", err, *calls)
 	}
+	ctx, cancel = context.WithCancel(t.Context())
+	timeIsUp := func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }
+	client, _, _ = calling(t, Config{Patience: time.Hour}, answers{says(500, `{}`), timeIsUp})
+	var refused *Error
+	if err := client.Get(ctx, "status", nil); !errors.As(err, &refused) || refused.Status != 500 {
+		t.Errorf("the time was up after an error: %v", err)
+	}
 	client, _, _ = calling(t, Config{}, answers{hangsUp})
 	var silent *Unreachable
 	if err := client.Get(t.Context(), "status", nil); !errors.As(err, &silent) || strings.Contains(err.Error(), "/v1") {
