@@ -330,6 +330,7 @@ func TestAPageIsFollowedAndUsedInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	sc := newScene(t, stageOptions{})
 	sc.open(1, false)
+	sc.reaches(1, func(e api.PullRequest) bool { return e.State == "pending" }) // it is the first of its batch
 	sc.open(2, false)
 	commit := sc.tested(1, 2)
 	tab := b.Tab(t, browsertest.Look{Width: 1280, Height: 900})
