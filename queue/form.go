@@ -5,13 +5,13 @@ import "slices"
 // form chooses the members of the next group from the free entries in their
 // order, nil when none can go now. A batch that waits for more entries holds
 // up those that it overlaps, and only those. So does an entry behind a group
-// whose branch is not built: in the line it would hold no slot, and while that
-// lasts everybody else would follow it there, out of reach of priorities and
-// batches. Entries that came back from a bisection have waited enough.
+// that holds it up: in the line it would hold no slot, and while that lasts
+// everybody else would follow it there, out of reach of priorities and batches.
+// Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
 	free := d.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
 	var waiting crowd
-	unbuilt := d.unbuilt()
+	heldUp := d.heldUp()
 	most := d.batchSize(free)
 	for i, e := range free {
 		if d.risky(e) { // it is tested on nobody, and nobody on it
@@ -25,7 +25,7 @@ func (d *decision) form() []*Entry {
 		if d.batched(e) {
 			batch, closed = d.batch(free[i:], most)
 		}
-		if d.meets(unbuilt, batch...) || d.doomed(d.aheadOf(batch)) {
+		if d.meets(heldUp, batch...) {
 			d.join(&waiting, batch...)
 			continue
 		}
@@ -38,15 +38,15 @@ func (d *decision) form() []*Entry {
 	return nil
 }
 
-// unbuilt are the entries of the line on top of which no run can begin now: of
-// groups whose branch is not built, and of those that such a group is ahead of.
-func (d *decision) unbuilt() *crowd {
+// heldUp are the entries of the line on top of which no run can begin now: of
+// groups that hold others up, and of those that such a group is ahead of.
+func (d *decision) heldUp() *crowd {
 	var c crowd
-	holdsUp := map[GroupID]bool{}
+	heldUp := map[GroupID]bool{}
 	for _, g := range inBase(d.line()) {
-		waits := func(a *Group) bool { return holdsUp[a.ID] }
-		if !d.built(g) || slices.ContainsFunc(d.ahead(g), waits) {
-			holdsUp[g.ID] = true
+		waits := func(a *Group) bool { return heldUp[a.ID] }
+		if d.holdsUp(g) || slices.ContainsFunc(d.ahead(g), waits) {
+			heldUp[g.ID] = true
 			d.join(&c, d.s.members(g)...)
 		}
 	}
@@ -93,29 +93,4 @@ func (d *decision) overlapping(free []*Entry) (overlaps func(*Entry) bool, joins
 	n := d.neighbours(free)
 	near := make([]bool, len(n.sets))
 	return func(e *Entry) bool { return near[n.place[e.ID]] }, func(e *Entry) { n.mark(near, e) }
-}
-
-// aheadOf are the groups of the line that a group of free entries would be
-// tested on top of at its end.
-func (d *decision) aheadOf(batch []*Entry) []*Group {
-	if !d.adaptive() {
-		return nil
-	}
-	if d.s.Queue.Mode == Single {
-		return inBase(d.line())
-	}
-	var c crowd
-	d.join(&c, batch...)
-	line := d.line()
-	ahead := map[*Group]bool{}
-	for i := len(line) - 1; i >= 0; i-- {
-		g := line[i]
-		if !g.apart() && !ahead[g] && d.meets(&c, d.s.members(g)...) {
-			ahead[g] = true
-			for _, a := range d.ahead(g) {
-				ahead[a] = true
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(line), func(g *Group) bool { return !ahead[g] })
 }

@@ -99,11 +99,10 @@ func (d *decision) passes(g *Group) float64 {
 	return all
 }
 
-// doomed reports whether something ahead has failed: on top of it nothing passes,
-// unless failures are forgiven.
-func (d *decision) doomed(ahead []*Group) bool {
-	failed := func(a *Group) bool { return d.state(a) == PendingFailure }
-	return d.adaptive() && !d.forgiving() && slices.ContainsFunc(ahead, failed)
+// dooms reports whether a group has failed and so nothing on top of it passes: in
+// an adaptive queue nothing is started there, unless failures are forgiven.
+func (d *decision) dooms(g *Group) bool {
+	return d.adaptive() && !d.forgiving() && d.state(g) == PendingFailure
 }
 
 // forgiving reports whether a failure may be cleared by those behind it.
