@@ -42,10 +42,29 @@ func (s *Snapshot) Remember(m Move) {
 	s.Recent = append([]Ended{x}, s.Recent[:min(len(s.Recent), RecentlyEnded-1)]...)
 }
 
-// Chance is how likely an entry is to fail by itself.
-type Chance struct {
-	Fails float64
-	Why   string // what that was counted from, a sentence
+// chance is how likely an entry is to fail by itself.
+type chance struct {
+	fails   float64
+	counted []counted // what that was counted from, nil if somebody knew more
+}
+
+// counted are some submissions of which the words say who they are.
+type counted struct {
+	share
+	of string // a format
+}
+
+// why says what a chance was counted from, a sentence. Every decision asks for
+// chances, and only people for the words.
+func (c chance) why() string {
+	if c.counted == nil {
+		return "A predictor says so."
+	}
+	from := make([]string, len(c.counted))
+	for i, s := range c.counted {
+		from[i] = fmt.Sprintf(s.of, s.failed, s.all)
+	}
+	return fmt.Sprintf("It fails with a chance of %.0f%%, estimated from what failed: %s.", 100*c.fails, strings.Join(from, ", "))
 }
 
 // share is how many of some submissions failed.
@@ -66,8 +85,8 @@ func (s share) near(mean, more float64) float64 {
 
 // How many are imagined beside those that were seen.
 const (
-	imaginedHere    = 20  // of a queue, of which 5 of 100 fail
-	imaginedMean    = .05 //
+	imaginedHere    = 20
+	imaginedMean    = .05 // how often those of a queue fail
 	imaginedAuthor  = 10
 	imaginedTargets = 10
 	imaginedSelf    = 2
@@ -119,20 +138,20 @@ func (t *tally) likeTargets(n int64) share {
 // chance estimates how likely an entry is to fail: as often as this queue's pull
 // requests do, times what its author's, those with as many targets, and itself
 // under an earlier submission did beyond that (in odds).
-func (d *decision) chance(e *Entry) Chance {
+func (d *decision) chance(e *Entry) chance {
 	if p, told := d.s.Predicted[e.ID]; told {
-		return Chance{Fails: p, Why: "A predictor says so."}
+		return chance{fails: p}
 	}
 	t := d.tally()
 	mean := t.here.near(imaginedMean, imaginedHere)
 	odds := oddsOf(mean)
-	counted := []string{fmt.Sprintf("%d of the last %d here", t.here.failed, t.here.all)}
+	c := chance{counted: append(make([]counted, 0, 4), counted{t.here, "%d of the last %d here"})}
 	beyond := func(s share, usual, imagined float64, of string) {
 		if s.all == 0 {
 			return
 		}
 		odds *= oddsOf(s.near(mean, imagined)) / oddsOf(usual)
-		counted = append(counted, fmt.Sprintf(of, s.failed, s.all))
+		c.counted = append(c.counted, counted{s, of})
 	}
 	if e.Author.ID != 0 {
 		beyond(t.authors[e.Author.ID], mean, imaginedAuthor, "%d of %d of its author")
@@ -141,8 +160,8 @@ func (d *decision) chance(e *Entry) Chance {
 		beyond(t.likeTargets(n), t.likeTargets(1).near(mean, imaginedTargets), imaginedTargets, "%d of %d with as many targets")
 	}
 	beyond(t.prs[e.Number], mean, imaginedSelf, "%d of %d earlier submissions of its own")
-	p := odds / (1 + odds)
-	return Chance{Fails: p, Why: fmt.Sprintf("It fails with a chance of %.0f%%, estimated from what failed: %s.", 100*p, strings.Join(counted, ", "))}
+	c.fails = odds / (1 + odds)
+	return c
 }
 
 func oddsOf(p float64) float64 { return p / (1 - p) }

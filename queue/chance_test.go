@@ -52,8 +52,8 @@ func TestWhatIsExpectedOfAPullRequest(t *testing.T) {
 		e := &Entry{ID: "e", State: Pending, Targets: 1, PullRequest: PullRequest{Number: 7, Author: Actor{ID: tt.author}}}
 		s.Entries[e.ID] = e
 		got := (&decision{s: s, before: s}).chance(e)
-		if got.Fails < tt.least || got.Fails > tt.most || !strings.HasSuffix(got.Why, tt.says) {
-			t.Errorf("%s: %.3f, not within %v and %v: %s", name, got.Fails, tt.least, tt.most, got.Why)
+		if got.fails < tt.least || got.fails > tt.most || !strings.HasSuffix(got.why(), tt.says) {
+			t.Errorf("%s: %.3f, not within %v and %v: %s", name, got.fails, tt.least, tt.most, got.why())
 		}
 	}
 }

@@ -176,7 +176,7 @@ func (d *decision) conditions(e *Entry) []Condition {
 
 // expected says whether an adaptive queue tests others on top of an entry.
 func (d *decision) expected(e *Entry, g *Group) Condition {
-	why := d.chance(e).Why
+	why := d.chance(e).why()
 	switch {
 	case g != nil && g.apart() && e.State == PendingFailure:
 		return Condition{"in_base", false, "Its tests failed, and that is probably its own fault: others are not tested on top of it."}

@@ -77,7 +77,7 @@ func (d *decision) risk(e *Entry) float64 {
 	if d.known.risks == nil {
 		d.known.risks = map[EntryID]float64{}
 	}
-	risk := max(d.chance(e).Fails, leastRisk)
+	risk := max(d.chance(e).fails, leastRisk)
 	d.known.risks[e.ID] = risk
 	return risk
 }
