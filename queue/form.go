@@ -76,7 +76,7 @@ func (d *decision) batch(free []*Entry, most int64) (batch []*Entry, closed bool
 		if !d.batched(e) {
 			return batch, true
 		}
-		if pass *= 1 - d.risk(e); d.adaptive() && pass < batchFloor {
+		if pass *= 1 - d.risk(e); pass < batchFloor {
 			return batch, true
 		}
 		joins(e)

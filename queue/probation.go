@@ -69,8 +69,11 @@ func inBase(groups []*Group) []*Group {
 
 func (d *decision) adaptive() bool { return d.s.Queue.Speculation == AdaptiveSpeculation }
 
-// risk is the chance that an entry fails.
+// risk is the chance that an entry fails, 0 in a queue that does not ask.
 func (d *decision) risk(e *Entry) float64 {
+	if !d.adaptive() {
+		return 0
+	}
 	if risk, known := d.known.risks[e.ID]; known {
 		return risk
 	}
@@ -84,7 +87,7 @@ func (d *decision) risk(e *Entry) float64 {
 
 // risky reports whether an entry is to be tested on probation.
 func (d *decision) risky(e *Entry) bool {
-	return d.adaptive() && e.Priority != Urgent && d.risk(e) >= likelyFails
+	return e.Priority != Urgent && d.risk(e) >= likelyFails
 }
 
 // passes is the chance that a group passes on a base that does.
