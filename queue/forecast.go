@@ -27,12 +27,13 @@ func Forecast(s *Snapshot, most int) [][]EntryID {
 		other := s.Entries[e.ConflictsWith]
 		return e.Free() && (other == nil || !other.Active())
 	})
+	size := d.batchSize(free)
 	free = free[:min(len(free), most)]
 	var groups [][]EntryID
 	for len(free) > 0 {
 		batch := free[:1:1]
 		if d.batched(free[0]) {
-			batch, _ = d.batch(free, d.batchSize(free))
+			batch, _ = d.batch(free, size)
 		}
 		taken := map[EntryID]bool{}
 		ids := make([]EntryID, len(batch))

@@ -44,6 +44,12 @@ func TestForecast(t *testing.T) {
 	free(off, 1, nil)
 	free(off, 2, nil)
 	free(off, 3, nil)
+	adaptive := batches()
+	adaptive.Queue.Speculation, adaptive.Queue.Concurrency, adaptive.Queue.BatchingMinSize = AdaptiveSpeculation, 3, 8
+	adaptive.Predicted = map[EntryID]float64{"1": 0.5}
+	for n := range int64(6) {
+		free(adaptive, n+1, nil)
+	}
 	for _, tt := range []struct {
 		name string
 		s    *Snapshot
@@ -53,6 +59,7 @@ func TestForecast(t *testing.T) {
 		{"a batch ends before one that goes alone, and a conflict waits", single, 100, "[[6] [1] [2] [3 5] [7]]"},
 		{"a batch of lanes takes what overlaps", lanes, 100, "[[1 3] [2 4] [5]]"},
 		{"without batches everybody goes alone", off, 2, "[[1] [2]]"},
+		{"who will probably fail goes alone, and batches are as large as all who wait ask for", adaptive, 3, "[[1] [2 3]]"},
 	} {
 		if got := fmt.Sprint(Forecast(tt.s, tt.most)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)

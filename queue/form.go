@@ -55,7 +55,7 @@ func (d *decision) heldUp() *crowd {
 
 // batched reports whether an entry may be tested together with others.
 func (d *decision) batched(e *Entry) bool {
-	return d.s.Queue.Batch && !e.NoBatch && !e.Alone && e.Priority != Urgent
+	return d.s.Queue.Batch && !e.NoBatch && !e.Alone && e.Priority != Urgent && !d.risky(e)
 }
 
 // batch collects the entries that go together with the first: those that

@@ -213,7 +213,7 @@ func (d *decision) batchSize(free []*Entry) int64 {
 	}
 	there := int64(0)
 	for _, e := range free {
-		if d.batched(e) && !d.risky(e) {
+		if d.batched(e) {
 			there++
 		}
 	}
