@@ -12,20 +12,9 @@ import (
 // culprits has is the search's.
 func (e *engine) eligible(i int) bool {
 	q := &e.s.Queue
-	free := q.Concurrency
-	for _, r := range e.s.Runs {
-		if r.State.Live() && r.Kind == queue.MainRun {
-			free--
-		}
-	}
-	var entry *queue.Entry
-	for _, x := range e.s.Entries {
-		if x.Number == int64(i+1) {
-			entry = x
-		}
-	}
+	entry := e.s.Entries[entryID(int64(i+1))]
 	switch {
-	case free <= 0 || entry == nil && q.Batch:
+	case e.freeSlots() <= 0 || entry == nil && q.Batch:
 		return false
 	case entry == nil:
 		return true // it waits outside the window

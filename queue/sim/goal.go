@@ -104,7 +104,7 @@ func (g Goal) closest(rows []Row, ours bool) *Row {
 // figures are those that the goal is about.
 func (g Goal) figures(r Row) string {
 	switch l := g.Want; {
-	case l.P99 > 0 && l.Cost > 0, l.P95 > 0 && l.Cost > 0:
+	case l.P95 > 0 && l.Cost > 0:
 		return fmt.Sprintf("%s/%s/%s, CI %s", r.P50, r.P95, r.P99, r.Cost)
 	case l.P50 > 0:
 		return fmt.Sprintf("%s/%s/%s", r.P50, r.P95, r.P99)

@@ -220,7 +220,7 @@ func (w *World) Submit(number int64, wish Wish) error {
 		return fmt.Errorf("there is no #%d", number)
 	}
 	f := queue.Submitted{
-		PullRequest: p.PullRequest, ID: queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", number)),
+		PullRequest: p.PullRequest, ID: entryID(number),
 		By: p.Author, Via: queue.ViaUser, Priority: queue.Medium, NoBatch: wish.NoBatch, Force: wish.Force, At: w.clock(),
 	}
 	if wish.Priority != nil {
@@ -228,6 +228,11 @@ func (w *World) Submit(number int64, wish Wish) error {
 	}
 	w.tell(f)
 	return nil
+}
+
+// entryID is that of the entry of a pull request.
+func entryID(number int64) queue.EntryID {
+	return queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", number))
 }
 
 // SubmitStack asks for a pull request to be merged with all that it stands on.

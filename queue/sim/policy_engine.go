@@ -54,7 +54,7 @@ func (e *engine) submitted(i int) {
 	now := e.clock()
 	x := &e.w.Changes[i]
 	entry := &queue.Entry{
-		ID: queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1)), Submission: 1, State: queue.NotReady,
+		ID: entryID(int64(i + 1)), Submission: 1, State: queue.NotReady,
 		BoundHead: "h" + strconv.Itoa(i+1), Mergeability: queue.Mergeable, Priority: queue.Medium,
 		SubmittedAt: now, StateChangedAt: now, RefreshAfter: now,
 	}
@@ -164,12 +164,6 @@ func (e *engine) follow(plan queue.Plan) {
 // where batches are looked for among those that overlap, more.
 func (e *engine) room() int {
 	q := &e.s.Queue
-	free := q.Concurrency
-	for _, r := range e.s.Runs {
-		if r.State.Live() && r.Kind == queue.MainRun {
-			free--
-		}
-	}
 	const most = 500
 	size := int64(1)
 	if q.Batch {
@@ -178,7 +172,18 @@ func (e *engine) room() int {
 			return most
 		}
 	}
-	return int(min((min(max(free, 0), most)+1)*size, most))
+	return int(min((min(max(e.freeSlots(), 0), most)+1)*size, most))
+}
+
+// freeSlots are the slots of the line that no live run holds.
+func (e *engine) freeSlots() int64 {
+	free := e.s.Queue.Concurrency
+	for _, r := range e.s.Runs {
+		if r.State.Live() && r.Kind == queue.MainRun {
+			free--
+		}
+	}
+	return free
 }
 
 // fill brings free entries into the window, empty takes those beyond it out again.
