@@ -102,7 +102,7 @@ func sparkOf(days []flaky.DayTally, now time.Time) (s spark, sum flaky.Tally) {
 	s = spark{BarWidth: sparkBarW, Width: sparkDays * sparkStep, Height: sparkHeight}
 	bad := 0
 	for i, t := range lastDays(days, sparkDays, now) {
-		sum.Runs, sum.Failures = sum.Runs+t.Runs, sum.Failures+t.Failures
+		sum = sum.Plus(t.Tally)
 		x := i * sparkStep
 		if t.Runs == 0 {
 			s.Bars = append(s.Bars, sparkBar{x, sparkHeight - 1, 1, "none"})
