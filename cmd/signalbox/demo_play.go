@@ -202,17 +202,15 @@ var allParts = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 // await polls until a condition holds of each of these parts.
 func (p *play) await(ctx context.Context, numbers []int, holds func(api.PullRequest) bool) error {
 	for _, number := range numbers {
-		i := number - 1
-		err := persist(ctx, func() error {
-			e, err := p.client.Pull(ctx, "getSubmittedPullRequest", i+1)
-			p.ended[i] = e
-			if err == nil && !holds(e) {
+		e := &p.ended[number-1]
+		err := persist(ctx, func() (err error) {
+			if *e, err = p.client.Pull(ctx, "getSubmittedPullRequest", number); err == nil && !holds(*e) {
 				err = errNotYet
 			}
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("#%d is %s: %s: %w", i+1, p.ended[i].State, p.ended[i].Reason.Message, err)
+			return fmt.Errorf("#%d is %s: %s: %w", number, e.State, e.Reason.Message, err)
 		}
 	}
 	return nil
