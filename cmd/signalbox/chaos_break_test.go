@@ -59,9 +59,10 @@ func (c *chaos) newCopy(folder string) *copyOf {
 		k.mounted = true
 		c.t.Cleanup(func() { syscall.Unmount(k.mirrors, syscall.MNT_FORCE|2) })
 	}
-	k.database = newProxy(c.t, func() (net.Conn, error) { return net.Dial("unix", c.socket) })
+	dsn := ""
+	dsn, k.database = overTCP(c.t, c.pg.DSN(chaosDatabase))
 	k.github = newProxy(c.t, func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(c.sim.URL(), "http://")) })
-	k.env = append(childEnv(c.sim, folder, "postgres://postgres@"+k.database.address()+"/"+chaosDatabase+"?sslmode=disable"),
+	k.env = append(childEnv(c.sim, folder, dsn),
 		"SIGNALBOX_LISTEN="+k.address, "SIGNALBOX_APP_PRIVATE_KEY_FILE="+key, "SIGNALBOX_GITHUB_URL=http://"+k.github.address())
 	c.t.Cleanup(k.kill)
 	return k
@@ -205,7 +206,7 @@ func (c *chaos) breakages(k *copyOf) []breakage {
 			err := cmd.Process.Signal(syscall.SIGSTOP) // it may have ended
 			return func() { _ = cmd.Process.Signal(syscall.SIGCONT) }, err == nil
 		}},
-		{"Postgres killed", func() (func(), bool) { c.killPostgres(); return c.startPostgres, true }},
+		{"Postgres killed", func() (func(), bool) { c.pg.kill(); return c.pg.start, true }},
 		{"the network to Postgres cut", link(k.database, linkCut)},
 		{"the network to Postgres hung", link(k.database, linkHung)},
 		{"the network to GitHub cut", link(k.github, linkCut)},
@@ -297,8 +298,6 @@ func (c *chaos) breakOne(what int, broken []mending) (m mending, happened bool) 
 	}
 	return m, happened
 }
-
-func killProcess(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
 
 // count is how many lines of a log match.
 func (b *lockedBuffer) count(what *regexp.Regexp) int {

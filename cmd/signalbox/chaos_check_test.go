@@ -27,7 +27,7 @@ func (c *chaos) calm() {
 	for _, k := range c.copies {
 		k.await()
 	}
-	d := c.open(chaosDatabase)
+	d := c.open()
 	defer d.Close()
 	for still := 0; still < 3; { // three looks in a row, a second apart
 		for _, q := range c.queues {
@@ -116,7 +116,7 @@ const longEnough = 3 * time.Minute
 
 // check looks whether the promises hold.
 func (c *chaos) check() {
-	d := c.open(chaosDatabase)
+	d := c.open()
 	defer d.Close()
 	for i, k := range c.copies {
 		if lines := k.log.panics(); len(lines) > 0 {

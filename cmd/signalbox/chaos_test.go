@@ -9,8 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,7 +20,6 @@ import (
 	"signalbox/account"
 	"signalbox/api"
 	"signalbox/db"
-	"signalbox/db/pgserver"
 	"signalbox/gitprovider/githubsim"
 	"signalbox/queue"
 )
@@ -84,9 +81,7 @@ type chaos struct {
 	ctx    context.Context
 	seed   uint64
 	dice   *rand.Rand // of what breaks
-	dir    string     // of Postgres
-	pg     *pgserver.Server
-	socket string // where Postgres listens
+	pg     *ownPostgres
 	sim    *githubsim.Server
 	copies []*copyOf
 	hooks  *proxy // webhooks and people's requests reach any copy
@@ -103,26 +98,10 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), *chaosFor+2*calmLimit)
 	t.Cleanup(cancel)
-	folder, err := os.MkdirTemp("", "signalbox-chaos-") // t.TempDir is out of reach for the user of Postgres
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c := &chaos{t: t, ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), dir: filepath.Join(folder, "pg"), broke: map[string]int{}}
-	c.startPostgres()
-	t.Cleanup(func() {
-		if c.pg != nil {
-			c.pg.Stop()
-		}
-	})
-	admin := c.open("postgres")
-	if _, err := admin.SQL().ExecContext(ctx, "CREATE DATABASE "+chaosDatabase); err != nil {
-		t.Fatal(err)
-	}
-	admin.Close()
+	folder := sharedDir(t)
+	c := &chaos{t: t, ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), broke: map[string]int{}}
+	c.pg = newPostgres(t, filepath.Join(folder, "pg"), chaosDatabase)
+	var err error
 	if c.sim, err = githubsim.Start(context.Background(), githubsim.Config{DataDir: filepath.Join(folder, "github"), Seed: int64(seed >> 1), DeliveryWorkers: 4, KeepDeliveries: 100_000}, "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +113,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c.copies[0].start() // it migrates
 	c.copies[0].await()
 	c.sim.SetWebhook("http://"+c.hooks.address()+"/webhook", childSecret)
-	store := c.open(chaosDatabase)
+	store := c.open()
 	defer store.Close()
 	if _, c.token, err = createToken(ctx, store, demoOrg, "chaos", account.Admin, time.Time{}); err != nil {
 		t.Fatal(err)
@@ -151,39 +130,8 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-// startPostgres starts Postgres on the folder that it had.
-func (c *chaos) startPostgres() {
-	c.t.Helper()
-	pg, err := pgserver.Start(c.ctx, pgserver.Config{Dir: c.dir})
-	if err != nil {
-		c.t.Fatalf("Postgres does not start again: %v", err)
-	}
-	c.pg = pg
-	u, err := url.Parse(pg.URL())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.socket = filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port"))
-}
-
-func (c *chaos) killPostgres() {
-	c.t.Helper()
-	if err := killProcess(c.pg.PID()); err != nil {
-		c.t.Fatal(err)
-	}
-	<-c.pg.Done()
-	c.pg.Stop() // it has ended badly, and that is as it should be
-}
-
-// open opens a database past all networks.
-func (c *chaos) open(name string) *db.DB {
-	c.t.Helper()
-	d, err := db.Open(c.ctx, db.Config{DSN: c.pg.DSN(name), MaxOpen: 4})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return d
-}
+// open opens the database past all networks.
+func (c *chaos) open() *db.DB { return c.pg.open(chaosDatabase) }
 
 // anyCopy reaches a copy that runs, as a load balancer does.
 func (c *chaos) anyCopy() (conn net.Conn, err error) {
@@ -247,7 +195,7 @@ func (c *chaos) newQueue(name string, settings map[string]any) *chaosQueue {
 	if err := persist(c.ctx, func() error { return q.client.Call(c.ctx, "createQueue", settings, nil) }); err != nil {
 		c.t.Fatal(err)
 	}
-	store := c.open(chaosDatabase)
+	store := c.open()
 	defer store.Close()
 	var err error
 	if q.queue, err = queueOf(c.ctx, store, q.repo(), "main"); err != nil {

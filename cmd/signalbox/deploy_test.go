@@ -573,7 +573,8 @@ func serveFromImage(t *testing.T, stage []instruction, image string) {
 	t.Cleanup(sim.Close)
 	dataDir, tmp := filepath.Join(image, imageEnv(t, stage)["SIGNALBOX_DATA_DIR"]), filepath.Join(image, "tmp")
 	demand(t)(os.Mkdir(tmp, 0o700))
-	c := newChild(t, sim, overTCP(t, dbtest.DSN(t)))
+	dsn, _ := overTCP(t, dbtest.DSN(t))
+	c := newChild(t, sim, dsn)
 	program := filepath.Join(image, "usr/local/bin/signalbox")
 	c.cmd = exec.Command(program, listIn(t, all(stage, "CMD")[0])...)
 	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = dataDir, c.log, c.log

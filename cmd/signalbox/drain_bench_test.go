@@ -104,11 +104,8 @@ func newDrain(b *testing.B, queue map[string]any) *drain {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	b.Cleanup(cancel)
 	d := &drain{b: b, ctx: ctx}
-	dir, err := os.MkdirTemp("", "signalbox-drain-") // where Postgres's own user may enter
-	d.must(err)
-	d.must(os.Chmod(dir, 0o711))
-	b.Cleanup(func() { os.RemoveAll(dir) })
-	d.stage, err = setStage(ctx, stageOptions{listen: "127.0.0.1:0", log: slog.New(slog.DiscardHandler), seed: 1, database: filepath.Join(dir, "postgres")})
+	var err error
+	d.stage, err = setStage(ctx, stageOptions{listen: "127.0.0.1:0", log: slog.New(slog.DiscardHandler), seed: 1, database: filepath.Join(sharedDir(b), "postgres")})
 	d.must(err)
 	b.Cleanup(func() {
 		if err := d.stage.clear(); err != nil {

@@ -16,7 +16,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,9 +26,7 @@ import (
 	"time"
 
 	"signalbox/benchtest"
-	"signalbox/db"
 	"signalbox/db/dbtest"
-	"signalbox/db/pgserver"
 	"signalbox/gitprovider/githubsim"
 )
 
@@ -366,25 +363,9 @@ func (h *hooked) storm(once float64) {
 // BenchmarkB4Killed kills the server and then Postgres while webhooks come as
 // fast as they are taken, and starts each again at once.
 func BenchmarkB4Killed(b *testing.B) {
-	folder, err := os.MkdirTemp("", "signalbox-killed-") // b.TempDir is out of reach for the user of Postgres
 	must := demand(b)
-	must(err)
-	b.Cleanup(func() { os.RemoveAll(folder) })
-	must(os.Chmod(folder, 0o755))
-	start := func() *pgserver.Server {
-		pg, err := pgserver.Start(context.Background(), pgserver.Config{Dir: filepath.Join(folder, "pg")})
-		must(err)
-		return pg
-	}
-	pg := start()
-	b.Cleanup(func() { pg.Stop() })
-	admin, err := db.Open(b.Context(), db.Config{DSN: pg.DSN("postgres"), MaxOpen: 1})
-	must(err)
-	_, err = admin.SQL().Exec(`CREATE DATABASE killed`)
-	must(err)
-	must(admin.Close())
-	fresh, err := db.Open(b.Context(), db.Config{DSN: pg.DSN("killed"), MaxOpen: 2})
-	must(err)
+	pg := newPostgres(b, filepath.Join(sharedDir(b), "pg"), "killed")
+	fresh := pg.open("killed")
 	must(errors.Join(fresh.Migrate(b.Context()), fresh.Close()))
 	h := newHooked(b, pg.DSN("killed"))
 	h.settled()
@@ -398,10 +379,8 @@ func BenchmarkB4Killed(b *testing.B) {
 	time.Sleep(4 * time.Second)
 	h.store.SQL().SetMaxIdleConns(0) // none of ours is to break
 	postgres := time.Now()
-	must(killProcess(pg.PID()))
-	<-pg.Done()
-	pg.Stop() // it has ended badly, and that is as it should be
-	pg = start()
+	pg.kill()
+	pg.start()
 	got := <-done
 	m.End()
 	must(persist(h.ctx, func() error { return h.store.Ready(h.ctx) }))

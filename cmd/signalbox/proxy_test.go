@@ -142,9 +142,10 @@ func (p *proxy) arrives() {
 	}
 }
 
-// overTCP is the address of a database for a user who may not enter the folder
-// of its socket.
-func overTCP(t testing.TB, dsn string) string {
+// overTCP is the address of a database for who may not enter the folder of its
+// socket, or shall not reach it all the time: it leads through a network. A database
+// that listens on TCP has its own address, and no network.
+func overTCP(t testing.TB, dsn string) (string, *proxy) {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
@@ -152,13 +153,14 @@ func overTCP(t testing.TB, dsn string) string {
 	}
 	q := u.Query()
 	if !filepath.IsAbs(q.Get("host")) {
-		return dsn
+		return dsn, nil
 	}
 	socket := filepath.Join(q.Get("host"), ".s.PGSQL."+q.Get("port"))
-	u.Host = newProxy(t, func() (net.Conn, error) { return net.Dial("unix", socket) }).address()
+	p := newProxy(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
+	u.Host = p.address()
 	q.Del("host")
 	q.Del("port")
 	q.Set("sslmode", "disable")
 	u.RawQuery = q.Encode()
-	return u.String()
+	return u.String(), p
 }
