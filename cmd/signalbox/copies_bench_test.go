@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -59,7 +58,7 @@ func withCopies(b *testing.B, n int) (did copiesDone) {
 	must := demand(b)
 	for range n - 1 {
 		c := newChild(b, h.sim, h.dsn)
-		c.env = append(c.env, "SIGNALBOX_LOG_LEVEL=info", "SIGNALBOX_DATABASE_CONNECTIONS=20")
+		c.env = append(c.env, asOperated...)
 		c.start(b)
 		must(persist(h.ctx, func() error {
 			status, err := httpGet(h.ctx, c.url+"/readyz")
@@ -110,9 +109,9 @@ func (h *hooked) drain(queues, pulls int, did *copiesDone) {
 	for _, client := range clients {
 		all.Go(func() {
 			for n := range pulls {
-				_, err := h.sim.OpenPull(h.ctx, githubsim.OpenPull{Repo: client.Repo(), Title: fmt.Sprintf("Change %d", n), Author: "alice", Files: filesOf(map[string]string{fmt.Sprintf("dir%d/file%d", n%20, n): "text\n"})})
+				opened, err := openChange(h.ctx, h.sim, client.Repo(), n)
 				if err == nil {
-					err = persist(h.ctx, func() error { _, err := client.Pull(h.ctx, "submitPullRequest", n+1); return err })
+					err = submitPull(h.ctx, client, opened.Number)
 				}
 				if err != nil {
 					h.b.Error(err)
@@ -122,40 +121,25 @@ func (h *hooked) drain(queues, pulls int, did *copiesDone) {
 	}
 	all.Wait()
 	total := queues * pulls
-	must(await(h.ctx, h.store.SQL(), fmt.Sprintf(`SELECT count(*) = %d FROM entries WHERE mergeability = 'mergeable' AND NOT doubted AND refresh_asked IS NULL AND state IN ('pending', 'not_ready')`, total)))
+	must(awaitMergeable(h.ctx, h.store.SQL(), total))
 	host := hostProcessor()
 	began := time.Now()
 	did.landedServer, did.landedPG = h.costs(func() int {
 		for _, client := range clients {
 			must(client.Call(h.ctx, "updateQueue", map[string]any{"state": "running"}, nil))
 		}
-		must(await(h.ctx, h.store.SQL(), fmt.Sprintf(`SELECT count(*) = %d FROM entries WHERE state = 'merged'`, total)))
+		must(awaitMerged(h.ctx, h.store.SQL(), total))
 		return total
 	})
 	did.landed = float64(total) / time.Since(began).Seconds()
 	did.host = benchtest.Milliseconds((hostProcessor() - host) / time.Duration(total))
 	for _, client := range clients {
-		h.onceEach(client, pulls)
-	}
-}
-
-// onceEach sees that every pull request is in main once.
-func (h *hooked) onceEach(client *api.Queue, pulls int) {
-	log, err := h.sim.Log(context.WithoutCancel(h.ctx), client.Repo(), "main")
-	demand(h.b)(err)
-	if n := len(log) - 1; n != pulls {
-		h.b.Errorf("%s: %d commits are on main, want %d", client.Repo(), n, pulls)
+		onceEach(h.b, h.sim, client.Repo(), pulls)
 	}
 }
 
 // hostProcessor is the processor time of this program, in which the simulated
 // GitHub is, and of the git programs that it has run.
-func hostProcessor() (total time.Duration) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var u syscall.Rusage
-		if syscall.Getrusage(who, &u) == nil {
-			total += time.Duration(u.Utime.Nano() + u.Stime.Nano())
-		}
-	}
-	return total
+func hostProcessor() time.Duration {
+	return used(syscall.RUSAGE_SELF) + used(syscall.RUSAGE_CHILDREN)
 }

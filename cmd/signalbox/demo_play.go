@@ -149,10 +149,7 @@ func (p *play) submit(ctx context.Context, number int) error {
 	p.begun[number-1] = time.Now()
 	if number == byAPI {
 		p.tell("a script submits #%d through the API", number)
-		return persist(ctx, func() error {
-			_, err := p.client.Pull(ctx, "submitPullRequest", number)
-			return err
-		})
+		return submitPull(ctx, p.client, number)
 	}
 	if _, err := p.sim.Comment(p.repo(), number, author, "/merge"); err != nil {
 		return err
@@ -160,6 +157,14 @@ func (p *play) submit(ctx context.Context, number int) error {
 	p.tell("%s comments /merge on #%d", author, number)
 	return persist(ctx, func() error {
 		_, err := p.client.Pull(ctx, "getSubmittedPullRequest", number)
+		return err
+	})
+}
+
+// submitPull submits a pull request through the API.
+func submitPull(ctx context.Context, client *api.Queue, number int) error {
+	return persist(ctx, func() error {
+		_, err := client.Pull(ctx, "submitPullRequest", number)
 		return err
 	})
 }

@@ -5,9 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"io"
@@ -88,7 +85,7 @@ type overloaded struct {
 	*served
 	t       *testing.T
 	ctx     context.Context
-	sample  atomic.Pointer[[]byte] // a webhook about a check
+	sample  sample
 	taken   atomic.Int64
 	slowest atomic.Int64
 	told    atomic.Int64
@@ -101,11 +98,7 @@ func newOverloaded(t *testing.T) *overloaded {
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
 	t.Cleanup(cancel)
 	o := &overloaded{t: t, ctx: ctx}
-	o.served = newServed(ctx, t, githubsim.Config{DataDir: t.TempDir(), Sent: func(event string, payload []byte) {
-		if event == "check_run" && bytes.Contains(payload, []byte(`"name":"`+demoChecks[0]+`"`)) { // and not our own
-			o.sample.Store(&payload)
-		}
-	}}, "SIGNALBOX_LOG_LEVEL=warn", "SIGNALBOX_API_RATE=0")
+	o.served = newServed(ctx, t, githubsim.Config{DataDir: t.TempDir(), Sent: o.sample.sent}, "SIGNALBOX_LOG_LEVEL=warn", "SIGNALBOX_API_RATE=0")
 	if err := o.prepare(ctx, githubsim.CI{MinSeconds: 0.1, MaxSeconds: 0.2}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +108,7 @@ func newOverloaded(t *testing.T) *overloaded {
 // land opens a pull request and waits until it has landed.
 func (o *overloaded) land(number int) {
 	o.t.Helper()
-	opened, err := o.sim.OpenPull(o.ctx, githubsim.OpenPull{Repo: o.repo(), Title: "Change", Author: "alice", Files: filesOf(map[string]string{fmt.Sprint("f", number): "1\n"})})
+	opened, err := openChange(o.ctx, o.sim, o.repo(), number)
 	if err == nil {
 		_, err = o.sim.Comment(o.repo(), opened.Number, "alice", "/merge")
 	}
@@ -163,9 +156,7 @@ func (o *overloaded) burst(n int) {
 		return
 	}
 	body := *o.sample.Load()
-	mac := hmac.New(sha256.New, []byte(childSecret))
-	mac.Write(body)
-	signature := "sha256=" + hex.EncodeToString(mac.Sum(nil))
+	signed := signature(body)
 	var all sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 	left := make(chan int, n)
@@ -185,7 +176,7 @@ func (o *overloaded) burst(n int) {
 				r.Header.Set("Content-Type", "application/json")
 				r.Header.Set("X-Github-Event", "check_run")
 				r.Header.Set("X-Github-Delivery", "burst-"+uuid.NewString())
-				r.Header.Set("X-Hub-Signature-256", signature)
+				r.Header.Set("X-Hub-Signature-256", signed)
 				resp, err := client.Do(r)
 				if err != nil {
 					o.t.Errorf("a webhook: %v", err)

@@ -92,9 +92,7 @@ func (s *served) openAndAsk(ctx context.Context, b *testing.B, a asked) {
 	b.Helper()
 	must := demand(b)
 	for n := range a.pulls {
-		opened, err := s.sim.OpenPull(ctx, githubsim.OpenPull{
-			Repo: s.repo(), Title: fmt.Sprintf("Change %d", n), Author: "alice", Files: filesOf(map[string]string{fmt.Sprintf("dir%d/file%d", n%20, n): "text\n"}),
-		})
+		opened, err := openChange(ctx, s.sim, s.repo(), n)
 		must(err)
 		if a.lanes {
 			must(persist(ctx, func() error {
@@ -103,7 +101,7 @@ func (s *served) openAndAsk(ctx context.Context, b *testing.B, a asked) {
 			}))
 		}
 		if a.byAPI {
-			err = persist(ctx, func() error { _, err := s.client.Pull(ctx, "submitPullRequest", opened.Number); return err })
+			err = submitPull(ctx, s.client, opened.Number)
 		} else {
 			_, err = s.sim.Comment(s.repo(), opened.Number, "alice", "/merge")
 		}
@@ -121,27 +119,19 @@ func BenchmarkB11Reaction(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 8*time.Minute)
 	defer cancel()
 	seen := starts{nth: map[string]int{}}
-	s := newServed(ctx, b, githubsim.Config{DataDir: b.TempDir(), Sent: seen.sent}, "SIGNALBOX_LOG_LEVEL=info", "SIGNALBOX_DATABASE_CONNECTIONS=20")
+	s := newServed(ctx, b, githubsim.Config{DataDir: b.TempDir(), Sent: seen.sent}, asOperated...)
 	must := demand(b)
 	// A little longer than slots x pace, so that somebody always waits.
 	must(s.prepare(ctx, githubsim.CI{MinSeconds: 4.9, MaxSeconds: 4.9}))
 	m := benchtest.New(b, s.store.SQL())
 	s.openAndAsk(ctx, b, asked{pulls: pulls, pace: pace})
-	must(await(ctx, s.store.SQL(), fmt.Sprintf(`SELECT count(*) = %d FROM entries WHERE state = 'merged'`, pulls)))
+	must(awaitMerged(ctx, s.store.SQL(), pulls))
 	m.End()
 	took := seen.reactions(slots)
 	if len(took) != pulls-slots {
 		b.Fatalf("CI started %d times, want %d", len(took)+slots, pulls)
 	}
-	for _, q := range []struct {
-		name       string
-		at         float64
-		must, goal float64
-	}{{"p50", 0.5, 1000, 100}, {"p99", 0.99, 1000, 100}} {
-		got := benchtest.Milliseconds(benchtest.Quantile(took, q.at))
-		m.Judge(benchtest.Figure{ID: "B11", Measure: "webhook of CI until, after a landing, the next CI starts, " + q.name, Got: got, Unit: " ms", Must: q.must, Goal: q.goal,
-			Calib: fmt.Sprintf("%.0f x a commit", got*m.Commits/1000)})
-	}
+	judge(m, took, benchtest.Figure{ID: "B11", Measure: "webhook of CI until, after a landing, the next CI starts, %s"}, bound{"p50", 0.5, 1000, 100}, bound{"p99", 0.99, 1000, 100})
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -170,8 +160,8 @@ func BenchmarkB14Calls(b *testing.B) {
 		m := benchtest.New(b, nil)
 		before := counted.n.Load()
 		s.openAndAsk(ctx, b, asked{pulls: pulls, byAPI: how.byAPI, lanes: true})
-		must(await(ctx, s.store.SQL(), fmt.Sprintf(`SELECT count(*) = %d FROM entries WHERE state = 'merged'`, pulls)))
-		must(await(ctx, s.store.SQL(), `SELECT NOT EXISTS (SELECT 1 FROM river_job WHERE state IN ('available', 'running', 'retryable'))`))
+		must(awaitMerged(ctx, s.store.SQL(), pulls))
+		must(awaitJobs(ctx, s.store.SQL()))
 		m.End()
 		m.Judge(benchtest.Figure{ID: "B14", Measure: "calls of the host's API for each that lands, " + how.name, Got: float64(counted.n.Load()-before) / pulls, Must: 10, Goal: 6})
 		s.child.kill(b)
@@ -187,17 +177,17 @@ func BenchmarkB12FullAndIdle(b *testing.B) {
 	dbtest.Durable(b)
 	ctx, cancel := context.WithTimeout(b.Context(), 8*time.Minute)
 	defer cancel()
-	s := newServed(ctx, b, githubsim.Config{DataDir: b.TempDir()}, "SIGNALBOX_LOG_LEVEL=info", "SIGNALBOX_DATABASE_CONNECTIONS=20", "SIGNALBOX_API_RATE=0")
+	s := newServed(ctx, b, githubsim.Config{DataDir: b.TempDir()}, append(asOperated, "SIGNALBOX_API_RATE=0")...)
 	must := demand(b)
 	must(s.prepare(ctx, githubsim.CI{MinSeconds: 86400}))
 	must(s.client.Call(ctx, "updateQueue", map[string]any{"mode": "parallel"}, nil))
 	repo, err := queueOf(ctx, s.store, s.repo(), "main")
 	must(err)
 	for n := range 5 {
-		opened, err := s.sim.OpenPull(ctx, githubsim.OpenPull{Repo: s.repo(), Title: "Change", Author: "alice", Files: filesOf(map[string]string{fmt.Sprint("f", n): "1\n"})})
+		opened, err := openChange(ctx, s.sim, s.repo(), n)
 		must(err)
 		must(s.store.SetImpactedTargets(ctx, repo.Repo.ID, int64(opened.Number), opened.HeadSHA, []string{fmt.Sprint("own", n)}, false))
-		must(persist(ctx, func() error { _, err := s.client.Pull(ctx, "submitPullRequest", opened.Number); return err }))
+		must(submitPull(ctx, s.client, opened.Number))
 	}
 	must(await(ctx, s.store.SQL(), `SELECT count(*) FILTER (WHERE state = 'testing') = 4 AND count(*) FILTER (WHERE state = 'pending') = 1 FROM entries`))
 	s.crowd(ctx, b, repo, pulls, each, universe)
