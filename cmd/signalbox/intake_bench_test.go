@@ -152,9 +152,19 @@ func (l *hookLine) send(id string, body []byte) (status int, err error) {
 type load struct {
 	clients  int
 	lasts    time.Duration
+	until    chan struct{} // ends it earlier, when closed
 	rate     int  // a second, counted from when each was due; 0 = each client when its last was answered
 	twice    bool // every webhook again, with its id, a little later
 	stubborn bool // what gets no answer is left, and the next is sent: somebody kills things
+}
+
+func (l load) over() bool {
+	select {
+	case <-l.until:
+		return true
+	default:
+		return false
+	}
 }
 
 // answered is how that went.
@@ -195,7 +205,7 @@ func (h *hooked) send(l load) *answered {
 					due = began.Add(time.Duration(n) * time.Second / time.Duration(l.rate))
 					time.Sleep(time.Until(due))
 				}
-				if due.Sub(began) >= l.lasts || h.ctx.Err() != nil {
+				if due.Sub(began) >= l.lasts || h.ctx.Err() != nil || l.over() {
 					break
 				}
 				which := n
@@ -354,17 +364,20 @@ func BenchmarkB4Killed(b *testing.B) {
 	h := newHooked(b, pg.DSN("killed"))
 	h.settled()
 	m := benchtest.New(b, h.store.SQL())
-	done := make(chan *answered)
-	go func() { done <- h.send(load{clients: 32, lasts: 12 * time.Second, stubborn: true}) }()
+	done, enough := make(chan *answered), make(chan struct{})
+	go func() { done <- h.send(load{clients: 32, lasts: 5 * time.Minute, until: enough, stubborn: true}) }()
 	time.Sleep(3 * time.Second) // the load, for a while
 	server := time.Now()
 	h.child.kill(b)
 	h.child.start(b)
-	time.Sleep(4 * time.Second)
+	h.takesMore()
+	time.Sleep(3 * time.Second) // the load once more
 	h.store.SQL().SetMaxIdleConns(0) // none of ours is to break
 	postgres := time.Now()
 	pg.kill()
 	pg.start()
+	h.takesMore()
+	close(enough)
 	got := <-done
 	m.End()
 	must(persist(h.ctx, func() error { return h.store.Ready(h.ctx) }))
@@ -379,6 +392,15 @@ func BenchmarkB4Killed(b *testing.B) {
 			Calib: fmt.Sprintf("%d taken, 0 lost", len(got.ids))})
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// takesMore waits until another webhook has been taken.
+func (h *hooked) takesMore() {
+	h.b.Helper()
+	var taken int
+	must := demand(h.b)
+	must(h.store.SQL().QueryRowContext(h.ctx, `SELECT count(*) FROM deliveries`).Scan(&taken))
+	must(await(h.ctx, h.store.SQL(), fmt.Sprintf(`SELECT count(*) > %d FROM deliveries`, taken)))
 }
 
 // firstAfter is how long after a moment, at which something was killed, the
