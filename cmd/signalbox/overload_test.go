@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -297,6 +296,7 @@ func (s *served) memory(which string) int64 {
 		return 0 // it has ended, which is found out elsewhere
 	}
 	_, rest, _ := strings.Cut(string(status), which+":")
-	kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	var kib int64
+	fmt.Sscan(rest, &kib) // one that has ended and was not waited for has none
 	return kib << 10
 }
