@@ -32,8 +32,8 @@ type copiesDone struct {
 // other, and what a copy more costs.
 func BenchmarkCopies(b *testing.B) {
 	dbtest.Durable(b)
+	m := benchtest.New(b, dbtest.New(b).SQL())
 	one, three := withCopies(b, 1), withCopies(b, 3)
-	m := benchtest.New(b, nil)
 	m.End()
 	for _, f := range []struct {
 		what       string

@@ -157,7 +157,7 @@ func BenchmarkB14Calls(b *testing.B) {
 		must(s.prepare(ctx, githubsim.CI{MinSeconds: 1, MaxSeconds: 1}))
 		how.settings["mode"], how.settings["concurrency"] = "parallel", 20
 		must(persist(ctx, func() error { return s.client.Call(ctx, "updateQueue", how.settings, nil) }))
-		m := benchtest.New(b, nil)
+		m := benchtest.New(b, s.store.SQL())
 		before := counted.n.Load()
 		s.openAndAsk(ctx, b, asked{pulls: pulls, byAPI: how.byAPI, lanes: true})
 		must(awaitMerged(ctx, s.store.SQL(), pulls))
