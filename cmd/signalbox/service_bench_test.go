@@ -200,7 +200,7 @@ func BenchmarkB12FullAndIdle(b *testing.B) {
 	full := float64(s.memory("VmHWM")) / (1 << 20)
 	of := fmt.Sprintf("%.0f MB when it was done", float64(s.memory("VmRSS"))/(1<<20))
 	m.Judge(benchtest.Figure{ID: "B12", Measure: "memory at its most, 10,000 queued with 50 targets of 200,000", Got: full, Unit: " MB", Must: 300, Goal: 120, Calib: of})
-	time.Sleep(5 * time.Second) // what was asked for is over
+	must(awaitJobs(ctx, s.store.SQL()))
 	server, postgres := s.child.cmd.Process.Pid, benchtest.Postmaster(b, s.store.SQL())
 	m.Begin()
 	own, all := benchtest.Spent(server), benchtest.Spent(server, postgres)
