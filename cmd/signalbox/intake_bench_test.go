@@ -153,9 +153,9 @@ type load struct {
 	clients  int
 	lasts    time.Duration
 	until    chan struct{} // ends it earlier, when closed
-	rate     int  // a second, counted from when each was due; 0 = each client when its last was answered
-	twice    bool // every webhook again, with its id, a little later
-	stubborn bool // what gets no answer is left, and the next is sent: somebody kills things
+	rate     int           // a second, counted from when each was due; 0 = each client when its last was answered
+	twice    bool          // every webhook again, with its id, a little later
+	stubborn bool          // what gets no answer is left, and the next is sent: somebody kills things
 }
 
 func (l load) over() bool {
@@ -371,7 +371,7 @@ func BenchmarkB4Killed(b *testing.B) {
 	h.child.kill(b)
 	h.child.start(b)
 	h.takesMore()
-	time.Sleep(3 * time.Second) // the load once more
+	time.Sleep(3 * time.Second)      // the load once more
 	h.store.SQL().SetMaxIdleConns(0) // none of ours is to break
 	postgres := time.Now()
 	pg.kill()
