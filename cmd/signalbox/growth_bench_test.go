@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -102,9 +103,9 @@ var growths = []struct {
 	grow  string // SQL that adds $1 more after $2
 	deeds []deed
 }{
-	{"pull requests that wait in one queue", []int{1000, 10_000, 100_000}, copyEntry(`'state', 'pending', 'admitted_at', e.admitted_at + make_interval(secs => n)`),
+	{"pull requests that wait in one queue", []int{1000, 10_000, 100_000}, copyEntry(1, `'state', 'pending', 'admitted_at', e.admitted_at + make_interval(secs => n)`),
 		[]deed{decides, readsOne, stands, pages, lists}},
-	{"pull requests that have ended in one queue", []int{10_000, 100_000, 1_000_000}, copyEntry(`'state', 'cancelled', 'reason', 'PR_CLOSED', 'state_changed_at', e.state_changed_at - make_interval(secs => n)`),
+	{"pull requests that have ended in one queue", []int{10_000, 100_000, 1_000_000}, copyEntry(1, `'state', 'cancelled', 'reason', 'PR_CLOSED', 'state_changed_at', e.state_changed_at - make_interval(secs => n)`),
 		[]deed{decides, readsOne, pages, ended, tallies}},
 	{"repositories with a queue", []int{1000, 10_000, 100_000}, `
 		WITH more AS (
@@ -115,11 +116,12 @@ var growths = []struct {
 		[]deed{decides, receives, wakes, authorizes, watches, listens}},
 }
 
-// copyEntry adds copies of the one entry that a decision has made.
-func copyEntry(changes string) string {
+// copyEntry adds $1 copies of the entry of a pull request, which is alone in having
+// that number, from $2 + 2 on; changes are fields and what they become.
+func copyEntry(pr int, changes string) string {
 	return `INSERT INTO entries SELECT r.* FROM entries e CROSS JOIN generate_series($2::int + 2, $2::int + $1::int + 1) n
 		CROSS JOIN LATERAL jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid(), 'pr', n, 'title', 'Change the ' || n || 'th thing',
-			'head', lpad(to_hex(n), 40, '0'), 'bound_head', lpad(to_hex(n), 40, '0'), ` + changes + `)) r WHERE e.pr = 1`
+			'head', lpad(to_hex(n), 40, '0'), 'bound_head', lpad(to_hex(n), 40, '0'), ` + changes + `)) r WHERE e.pr = ` + strconv.Itoa(pr)
 }
 
 // BenchmarkGrowth measures what deeds cost, in processor time of this program

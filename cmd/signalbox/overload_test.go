@@ -134,18 +134,8 @@ func (o *overloaded) queueOf(n int) {
 		o.t.Fatal(err)
 	}
 	o.land(0) // a row to copy
-	columns := ""
-	err := o.store.SQL().QueryRowContext(o.ctx, `SELECT string_agg(quote_ident(column_name), ', ') FROM information_schema.columns
-		WHERE table_name = 'entries' AND column_name NOT IN ('id', 'queue_id', 'pr', 'state', 'reason')`).Scan(&columns)
-	if err == nil {
-		_, err = o.store.SQL().ExecContext(o.ctx, `
-			INSERT INTO entries (id, queue_id, pr, state, reason, `+columns+`)
-			SELECT gen_random_uuid(), (SELECT max(id) FROM queues), n, 'pending', 'NOW_READY', `+columns+`
-			FROM entries e, generate_series(1, $1) n WHERE e.pr = 1`, n)
-	}
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	_, err := o.store.SQL().ExecContext(o.ctx, copyEntry(1, `'queue_id', (SELECT max(id) FROM queues), 'state', 'pending', 'reason', 'NOW_READY'`), n, -1)
+	demand(o.t)(err)
 }
 
 // burst sends webhooks as fast as they are taken, each about a check of ours.

@@ -217,22 +217,17 @@ func BenchmarkB12FullAndIdle(b *testing.B) {
 func (s *served) crowd(ctx context.Context, b *testing.B, q queue.Queue, pulls, each, universe int) {
 	b.Helper()
 	must := demand(b)
-	head := func(n int) string { return fmt.Sprintf("%040x", n) }
-	_, err := s.store.SQL().ExecContext(ctx, `
-		INSERT INTO entries SELECT r.* FROM entries e CROSS JOIN generate_series(1, $2::int) n
-		CROSS JOIN LATERAL jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid(), 'pr', 1000 + n, 'title', 'Change the ' || n || 'th thing',
-			'head', lpad(to_hex(n), 40, '0'), 'bound_head', lpad(to_hex(n), 40, '0'), 'admitted_at', e.admitted_at + make_interval(secs => n))) r
-		WHERE e.queue_id = $1 AND e.pr = 5`, int64(q.ID), pulls)
+	_, err := s.store.SQL().ExecContext(ctx, copyEntry(5, `'admitted_at', e.admitted_at + make_interval(secs => n)`), pulls, 999)
 	must(err)
 	var all sync.WaitGroup
 	for part := range 8 {
 		all.Go(func() {
-			for n := 1 + part; n <= pulls; n += 8 {
+			for n := 1001 + part; n <= 1000+pulls; n += 8 {
 				names := make([]string, each)
 				for i := range names {
 					names[i] = fmt.Sprintf("//some/package/of/many:target_%d", (n*7919+i*104729)%universe)
 				}
-				if err := s.store.SetImpactedTargets(ctx, q.Repo.ID, int64(1000+n), head(n), names, false); err != nil {
+				if err := s.store.SetImpactedTargets(ctx, q.Repo.ID, int64(n), fmt.Sprintf("%040x", n), names, false); err != nil {
 					b.Error(err)
 					return
 				}
