@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -72,7 +71,7 @@ func withCopies(b *testing.B, n int) (did copiesDone) {
 	var turn atomic.Int64
 	spread := newProxy(b, func() (net.Conn, error) {
 		c := h.copies[int(turn.Add(1))%n]
-		return net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
+		return net.Dial("tcp", c.address())
 	})
 	h.send(load{clients: 33, lasts: 2 * time.Second})
 	h.settled()

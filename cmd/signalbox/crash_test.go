@@ -235,6 +235,9 @@ type child struct {
 	log     *lockedBuffer
 }
 
+// address is where it listens, host and port.
+func (c *child) address() string { return strings.TrimPrefix(c.url, "http://") }
+
 func newChild(t testing.TB, host *githubsim.Server, dsn string) *child {
 	t.Helper()
 	address, folder := freeAddress(t), t.TempDir()

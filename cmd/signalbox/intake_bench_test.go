@@ -3,14 +3,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -113,41 +110,6 @@ func (h *hooked) body(n int64) []byte {
 		h.parts[2] + "check " + strconv.FormatInt(n/8%100, 10) + h.parts[3])
 }
 
-// hookLine is one connection that webhooks are sent on.
-type hookLine struct {
-	address string
-	conn    net.Conn
-	answers *bufio.Reader
-}
-
-// send sends a webhook and waits for its answer. It is no http.Client because
-// that would take as much of the machine as the server does.
-func (l *hookLine) send(id string, body []byte) (status int, err error) {
-	if l.conn == nil {
-		if l.conn, err = net.Dial("tcp", l.address); err != nil {
-			l.conn = nil
-			return 0, err
-		}
-		l.answers = bufio.NewReader(l.conn)
-	}
-	request := append([]byte(fmt.Sprintf("POST /webhook HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Github-Event: check_run\r\n"+
-		"X-Github-Delivery: %s\r\nX-Hub-Signature-256: %s\r\nContent-Length: %d\r\n\r\n", l.address, id, signature(body), len(body))), body...)
-	_, err = l.conn.Write(request)
-	var answer *http.Response
-	if err == nil {
-		answer, err = http.ReadResponse(l.answers, nil)
-	}
-	if err == nil {
-		_, err = io.Copy(io.Discard, answer.Body)
-	}
-	if err != nil {
-		l.conn.Close()
-		l.conn = nil
-		return 0, err
-	}
-	return answer.StatusCode, nil
-}
-
 // load is how webhooks are sent.
 type load struct {
 	clients  int
@@ -191,12 +153,8 @@ func (h *hooked) send(l load) *answered {
 	began := time.Now()
 	for i := range l.clients {
 		wg.Go(func() {
-			line := hookLine{address: strings.TrimPrefix(h.copies[i%len(h.copies)].url, "http://")}
-			defer func() {
-				if line.conn != nil {
-					line.conn.Close()
-				}
-			}()
+			line := hookLine{address: h.copies[i%len(h.copies)].address()}
+			defer line.close()
 			var mine answered
 			for {
 				n := next.Add(1) - 1

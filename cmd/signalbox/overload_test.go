@@ -145,9 +145,7 @@ func (o *overloaded) burst(n int) {
 		return
 	}
 	body := *o.sample.Load()
-	signed := signature(body)
 	var all sync.WaitGroup
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
 	left := make(chan int, n)
 	for i := range n {
 		left <- i
@@ -155,25 +153,16 @@ func (o *overloaded) burst(n int) {
 	close(left)
 	for range 128 {
 		all.Go(func() {
+			line := hookLine{address: o.child.address()}
+			defer line.close()
 			for range left {
 				began := time.Now()
-				r, err := http.NewRequestWithContext(o.ctx, http.MethodPost, o.child.url+"/webhook", bytes.NewReader(body))
-				if err != nil {
-					o.t.Error(err)
-					return
-				}
-				r.Header.Set("Content-Type", "application/json")
-				r.Header.Set("X-Github-Event", "check_run")
-				r.Header.Set("X-Github-Delivery", "burst-"+uuid.NewString())
-				r.Header.Set("X-Hub-Signature-256", signed)
-				resp, err := client.Do(r)
+				status, err := line.send("burst-"+uuid.NewString(), body)
 				if err != nil {
 					o.t.Errorf("a webhook: %v", err)
 					return
 				}
-				_, _ = io.Copy(io.Discard, resp.Body) // what counts is the status
-				resp.Body.Close()
-				if resp.StatusCode == http.StatusAccepted {
+				if status == http.StatusAccepted {
 					o.taken.Add(1)
 				}
 				if took := int64(time.Since(began)); took > o.slowest.Load() {
@@ -234,7 +223,7 @@ func (o *overloaded) large(clients int) {
 func (o *overloaded) slowLoris(n int, stop chan struct{}) {
 	var conns []net.Conn
 	for range n {
-		if c, err := net.Dial("tcp", strings.TrimPrefix(o.child.url, "http://")); err == nil {
+		if c, err := net.Dial("tcp", o.child.address()); err == nil {
 			conns = append(conns, c)
 			_, _ = io.WriteString(c, "POST /webhook HTTP/1.1\r\nX-Slow: ") // it may hang up
 		}

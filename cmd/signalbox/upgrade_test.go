@@ -39,9 +39,9 @@ func TestUpgrade(t *testing.T) {
 	old, young := newChild(t, host, dsn), newChild(t, host, dsn)
 	old.program = *older
 	front := newProxy(t, func() (net.Conn, error) {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(young.url, "http://"))
+		conn, err := net.Dial("tcp", young.address())
 		if err != nil {
-			conn, err = net.Dial("tcp", strings.TrimPrefix(old.url, "http://"))
+			conn, err = net.Dial("tcp", old.address())
 		}
 		return conn, err
 	})
