@@ -91,7 +91,7 @@ var rare = map[string][]string{
 		"ImportOverrides", "KeepApp", "App", "LinkTicket", "Redeliver", "RevokeToken", "SetAutomatic", "SetPublicUploads", "SetQuarantine", "NewSession", "EndSession",
 		"FirstSecret", "OwnSecret", "Migrate"},
 	"a chore of every hour or of every start":                     {"KeepTests", "KeepTestsSoon", "Maintain", "ResyncSoon"},
-	"a chore of every few minutes that is about all repositories": {"Listening"},
+	"a chore of every few minutes that is about all repositories": {"Listening", "Tested"},
 	"it is asked for all of something, and what that costs is in docs/benchmarks.md": {
 		"WithoutQueue", "Counts", "CountUnhealthyTests", "History", "ListQueues", "Measures", "Proofs", "Queues", "Turns", "Whole", "AllQuarantined"},
 	"it is about this program and its connections": {"Appear", "Close", "DeliveriesAdded", "Dropped", "Inserting", "InTurn", "Ready", "SQL", "Wakeups"},
@@ -250,6 +250,10 @@ func hotDeeds(s *storage) []hotDeed {
 				return err
 			}
 			return d.Route(ctx, epoch)
+		}},
+		{name: "Strays", do: func(d *db.DB) error {
+			_, err := d.Strays(ctx, repo, []string{"branch7", "nobody's"}, epoch)
+			return err
 		}},
 		{name: "LastDelivery", do: func(d *db.DB) error { _, err := d.LastDelivery(ctx); return err }},
 		{name: "Token", do: func(d *db.DB) error { _, err := d.Token(ctx, sha256.Sum256([]byte("7")), epoch); return err }},

@@ -245,17 +245,32 @@ func (d *decision) checksDoubted(f ChecksDoubted) {
 	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })
 }
 
+// testBranchMoved looks whose branch it is: that of a live run is spoilt, and one
+// whose run is over is removed again. Its push may have hung in the network until
+// the branch had been removed.
 func (d *decision) testBranchMoved(f TestBranchMoved) {
 	for _, r := range d.s.Runs {
-		if r.Branch != f.Branch || r.State != RunTesting || f.After == r.Commit {
-			continue
-		}
-		if f.After == "" {
+		switch {
+		case r.Branch != f.Branch:
+		case d.over(r):
+			if f.After != "" && !d.stopping(r) {
+				d.actions = append(d.actions, StopRun{Queue: d.s.Queue.ID, Run: r.ID, Branch: r.Branch, Commit: f.After, Cancel: true})
+			}
+		case r.State != RunTesting || f.After == r.Commit:
+		case f.After == "":
 			r.Spoilt = fmt.Sprintf("Somebody deleted the test branch %s.", r.Branch)
-		} else {
+		default:
 			r.Spoilt = fmt.Sprintf("Somebody pushed %s to the test branch %s.", short(f.After), r.Branch)
 		}
 	}
+}
+
+// stopping reports whether this decision has a run taken off the host already.
+func (d *decision) stopping(r *Run) bool {
+	return slices.ContainsFunc(d.actions, func(a Action) bool {
+		stop, ok := a.(StopRun)
+		return ok && stop.Run == r.ID
+	})
 }
 
 func (d *decision) runBuilt(f RunBuilt) {

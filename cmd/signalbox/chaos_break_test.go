@@ -218,6 +218,10 @@ func (c *chaos) breakages(k *copyOf) []breakage {
 		}},
 		{"a call of GitHub's failed", func() (func(), bool) { c.failCall(); return nil, true }},
 		{"a call of GitHub's failed", func() (func(), bool) { c.failCall(); return nil, true }},
+		{"a push held back by the network", func() (func(), bool) {
+			_ = c.sim.Fail(githubsim.Fault{Path: "/*/git-receive-pack", Action: "late", DelayMs: 1000 + c.dice.IntN(90_000)})
+			return nil, true
+		}},
 		{"a mirror lost", func() (func(), bool) { return nil, k.loseMirrors() }},
 		{"a mirror damaged", func() (func(), bool) { return nil, k.damage(c.dice) }},
 		{"a disk full", func() (func(), bool) { k.fill(); return k.unfill, true }},

@@ -253,6 +253,13 @@ func (w *town) hostVerbs() map[string]func([]string) (string, error) {
 		"unsuspend":      quiet(func([]string) error { return w.sim.Unsuspend("acme", "alice") }),
 		"take-out":       quiet(func([]string) error { return w.sim.SetInstalled(w.name, "alice", false) }),
 		"put-in":         quiet(func([]string) error { return w.sim.SetInstalled(w.name, "alice", true) }),
+		// late POST /acme/app.git/git-receive-pack: the network holds such a call back,
+		// whose caller tries again; arrive: what it held back arrives
+		"late": quiet(func(a []string) error {
+			w.troubled = true
+			return w.sim.Fail(githubsim.Fault{Method: a[0], Path: a[1], Action: "late"})
+		}),
+		"arrive": func([]string) (string, error) { return fmt.Sprintf("  %d calls arrived\n", w.sim.Arrive()), nil },
 		// lose: every webhook is lost from now on; hear: no more are
 		"lose": quiet(func([]string) error { return w.sim.SetWebhookFaults(githubsim.WebhookFaults{Lose: 1}) }),
 		"hear": quiet(func([]string) error { return w.sim.SetWebhookFaults(githubsim.WebhookFaults{}) }),
@@ -263,6 +270,8 @@ func (w *town) hostVerbs() map[string]func([]string) (string, error) {
 		"log": func([]string) (string, error) { return w.firstLines() },
 		// grant bob write: bob's right on the repository
 		"grant": quiet(func(a []string) error { return w.sim.SetPermission(w.name, a[0], a[1]) }),
+		// open-drafts: the draft pull requests of tests that are open
+		"open-drafts": func([]string) (string, error) { return w.openDrafts() },
 		// connect, redeliver: what upkeep does every ten and every five minutes
 		"connect":   quiet(func([]string) error { w.service.connect(w.ctx); return nil }),
 		"redeliver": quiet(func([]string) error { w.service.redeliver(w.ctx); return nil }),
@@ -300,6 +309,17 @@ func (w *town) topics() (string, error) {
 	}
 	slices.Sort(names)
 	return "  " + strings.Join(names, " ") + "\n", err
+}
+
+func (w *town) openDrafts() (string, error) {
+	pulls, err := w.sim.Pulls(w.name)
+	n := 0
+	for _, p := range pulls {
+		if p.Open && strings.HasPrefix(p.Head, "signalbox/") {
+			n++
+		}
+	}
+	return fmt.Sprintf("  %d\n", n), err
 }
 
 // permit gives the App a permission, or takes it away, and starts a server

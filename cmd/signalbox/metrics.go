@@ -37,6 +37,7 @@ type metrics struct {
 	budgetLimit *prometheus.GaugeVec
 	requests    *prometheus.HistogramVec
 	deliveries  *prometheus.HistogramVec
+	strays      prometheus.Counter
 }
 
 // newMetrics makes the metrics of one process and registers them.
@@ -79,11 +80,14 @@ func newMetrics(d *database) *metrics {
 			Name: "signalbox_delivery_seconds", Help: "Time that an attempt to tell a subscriber something took, by its kind (webhook or slack) and how it ended.",
 			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}, []string{"kind", "outcome"}),
+		strays: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "signalbox_stray_branches_total", Help: "Test branches that were found on the Git host after their runs had ended, and removed.",
+		}),
 	}
 	m.showZeros()
 	m.registry.MustRegister(
 		buildInfo(), m.decisions, m.facts, m.moves, m.conclusions, m.restarts, m.landing, m.actions, m.failures,
-		m.webhooks, m.calls, m.budget, m.budgetLimit, m.requests, m.deliveries, newBacklog(d.DB),
+		m.webhooks, m.calls, m.budget, m.budgetLimit, m.requests, m.deliveries, m.strays, newBacklog(d.DB),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "signalbox_facts_dropped_total", Help: "Facts that could not be decoded and were left out. Each is a fault of ours.",
 		}, func() float64 { return float64(d.Dropped()) }),

@@ -3,9 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"signalbox/account"
+	"signalbox/db"
 	"signalbox/queue"
 )
 
@@ -145,7 +152,8 @@ func (s *service) catchUp(ctx context.Context) {
 	s.redeliver(ctx)
 }
 
-// redeliver asks the host for webhooks that did not arrive. What did arrive is
+// redeliver asks the host for webhooks that did not arrive, and looks for what
+// webhooks would have told that the host does not send again. What did arrive is
 // known by its id and changes nothing.
 func (s *service) redeliver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeLimit)
@@ -169,6 +177,26 @@ func (s *service) redeliver(ctx context.Context) {
 		s.redelivered = asked.Add(-deliverySlack)
 	}
 	s.findCommands(ctx, since)
+	s.findStrays(ctx)
+}
+
+// visitsAtOnce is at how many repositories chores look at a time.
+const visitsAtOnce = 8
+
+// visit has do called for each of many, some at a time and in any order, so that
+// whoever runs out of time does not always miss the same ones. It returns what
+// went wrong.
+func visit[T any](all []T, do func(T) error) error {
+	var group errgroup.Group
+	group.SetLimit(visitsAtOnce)
+	errs := make([]error, len(all))
+	for _, i := range rand.Perm(len(all)) {
+		group.Go(func() error {
+			errs[i] = do(all[i])
+			return nil
+		})
+	}
+	return errors.Join(group.Wait(), errors.Join(errs...))
 }
 
 // findCommands looks for commands in comments of which the host sent no
@@ -178,32 +206,73 @@ func (s *service) redeliver(ctx context.Context) {
 // each pull request. What was said before there was a queue was not said to us.
 func (s *service) findCommands(ctx context.Context, since time.Time) {
 	listening, err := s.db.Listening(ctx)
-	for _, l := range listening {
+	var mu sync.Mutex // of heard
+	err = errors.Join(err, visit(listening, func(l db.Listening) error {
+		mu.Lock()
 		from, known := s.heard[l.Repo.ID]
+		mu.Unlock()
 		if !known {
 			from = since
 		}
 		if from.Before(l.Since) {
 			from = l.Since
 		}
-		comments, failed := s.host.Comments(ctx, l.Repo, from)
+		comments, err := s.host.Comments(ctx, l.Repo, from)
 		n := 0
-		if failed == nil {
-			n, failed = s.hooks.Missed(ctx, l.Repo.HostID, comments)
+		if err == nil {
+			n, err = s.hooks.Missed(ctx, l.Repo.HostID, comments)
 		}
 		if n > 0 {
 			s.cfg.log.Info("commands of which no webhook came were found", "repo", l.Repo.String(), "commands", n)
 		}
-		if failed != nil {
-			err = errors.Join(err, failed)
-			continue
+		if err != nil {
+			return err
 		}
 		if len(comments) > 0 {
 			from = comments[len(comments)-1].Updated
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		s.heard[l.Repo.ID] = from
-	}
+		return nil
+	}))
 	if err != nil && ctx.Err() == nil {
 		s.cfg.log.Warn("comments were not looked through for missed commands; it is tried again in five minutes", "error", err)
+	}
+}
+
+const (
+	// strayFor is for how long after the last run was asked for a repository is
+	// looked at for branches that arrived late. No network holds a push back as long.
+	strayFor = 24 * time.Hour
+	// strayAfter is when a branch whose run has ended should be gone: before, its
+	// removal may still be under way.
+	strayAfter = 5 * time.Minute
+)
+
+// findStrays looks for test branches that are on the host although their runs
+// have ended: a push that hung in the network may arrive when its branch has been
+// removed, and its webhook may be lost. The queue is told of them as that webhook
+// would have done, and has them removed. It costs a call for each repository with
+// a run of the last day. A branch of which we do not know that its run has ended
+// is left alone.
+func (s *service) findStrays(ctx context.Context) {
+	now := s.clock.Now()
+	repos, err := s.db.Tested(ctx, now.Add(-strayFor))
+	err = errors.Join(err, visit(repos, func(repo queue.Repo) error {
+		there, err := s.host.TestBranches(ctx, repo)
+		if err != nil || len(there) == 0 {
+			return err
+		}
+		strays, err := s.db.Strays(ctx, repo.ID, slices.Sorted(maps.Keys(there)), now.Add(-strayAfter))
+		for _, stray := range strays {
+			s.cfg.log.Warn("a test branch was left over by a run that has ended; it is removed", "repo", repo.String(), "branch", stray.Branch)
+			err = errors.Join(err, s.db.Append(ctx, repo.ID, stray.Queue, queue.TestBranchMoved{Branch: stray.Branch, After: there[stray.Branch]}))
+		}
+		s.metrics.strays.Add(float64(len(strays)))
+		return err
+	}))
+	if err != nil && ctx.Err() == nil {
+		s.cfg.log.Warn("test branches that are left over were not looked for; it is tried again in five minutes", "error", err)
 	}
 }

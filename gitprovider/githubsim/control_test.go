@@ -189,6 +189,14 @@ func TestCallsFailAsPlanned(t *testing.T) {
 	if _, _, err := gh.Issues.CreateComment(ctx, "acme", "app", p.Number, &github.IssueComment{Body: github.String("hi")}); err == nil {
 		t.Error("slow: it was fast")
 	}
+	before := count()
+	w.must(w.Fail(Fault{Method: "POST", Path: path, Action: "late"}))
+	if err := comment(); err == nil || count() != before {
+		t.Errorf("late: %v, %d comments before it arrived, want %d", err, count(), before)
+	}
+	if n := w.Arrive(); n != 1 || count() != before+1 || w.Arrive() != 0 {
+		t.Errorf("late: %d calls arrived, %d comments, want %d", n, count(), before+1)
+	}
 	w.must(w.Fail(Fault{Path: "/repos", Action: "fail", Times: 9}))
 	w.ClearFaults()
 	w.must(comment())

@@ -86,7 +86,7 @@
 //	POST /_control/webhook  {url, secret}
 //	POST /_control/callback {url}, where people who sign in are led back to
 //	                        → {clientId, clientSecret}
-//	POST /_control/faults   {next: [{method, path, action: fail|failAfter|slow|limit|drop|dropAfter, status?, times?,
+//	POST /_control/faults   {next: [{method, path, action: fail|failAfter|slow|limit|drop|dropAfter|late, status?, times?,
 //	                         delayMs?, retryAfter?}], webhooks: {lose, repeat, delayMs, reorder, seed}, clear?}
 //	GET  /_control/log?repo=owner/name&branch=main
 //	                        → [{sha, tree, parents, message, author, pr}] along first parents, newest first

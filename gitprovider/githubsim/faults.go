@@ -1,7 +1,10 @@
 package githubsim
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -22,21 +25,23 @@ type Fault struct {
 	// Action is fail (answer Status, nothing is done), failAfter (it is done,
 	// then Status is answered), slow (answered DelayMs late), limit (403 with
 	// Retry-After, a secondary rate limit), drop or dropAfter (the connection
-	// breaks before or after it is done).
+	// breaks before or after it is done), late (the connection breaks, and what
+	// the network held back is done when Arrive is called, or DelayMs later).
 	Action string `json:"action"`
 	// Status is what fail and failAfter answer, 502 when zero; for limit 403, and 429 to git.
 	Status int `json:"status"`
 	// Times is how many calls it is for; 1 when zero.
 	Times int `json:"times"`
-	// DelayMs is how late slow is, a second when zero.
+	// DelayMs is how late slow is, a second when zero, and late, only by Arrive
+	// when zero.
 	DelayMs int `json:"delayMs"`
 	// RetryAfter is what limit says, in seconds; 1 when zero.
 	RetryAfter int `json:"retryAfter"`
 }
 
 func (f Fault) check() error {
-	if !slices.Contains([]string{"fail", "failAfter", "slow", "limit", "drop", "dropAfter"}, f.Action) {
-		return fmt.Errorf("fault action %q is none of fail, failAfter, slow, limit, drop, dropAfter", f.Action)
+	if !slices.Contains([]string{"fail", "failAfter", "slow", "limit", "drop", "dropAfter", "late"}, f.Action) {
+		return fmt.Errorf("fault action %q is none of fail, failAfter, slow, limit, drop, dropAfter, late", f.Action)
 	}
 	if !strings.HasPrefix(f.Path, "/") && !strings.HasPrefix(f.Path, "*") {
 		return fmt.Errorf("fault path %q must begin with / or *", f.Path)
@@ -94,6 +99,7 @@ func matchBranch(pattern, branch string) bool {
 type faultPlan struct {
 	mu   sync.Mutex
 	next []Fault
+	late []func() // calls that are still under way, the first first
 }
 
 // Fail plans faults for calls to come. They are looked through in order; each
@@ -163,11 +169,46 @@ func (s *Server) withFaults(w http.ResponseWriter, r *http.Request, asked string
 		return
 	case "failAfter", "dropAfter":
 		do(newHeld())
+	case "late":
+		s.holdBack(r, time.Duration(f.DelayMs)*time.Millisecond, do)
+		panic(http.ErrAbortHandler)
 	}
 	if f.Action == "drop" || f.Action == "dropAfter" {
 		panic(http.ErrAbortHandler)
 	}
 	s.answer(&call{s: s, w: w, r: r}, nil, &apiError{status: orElse(f.Status, 502), message: http.StatusText(orElse(f.Status, 502))})
+}
+
+// holdBack keeps a call until it is to arrive, as a network does that hung after
+// it had taken all of it. Nobody gets its answer.
+func (s *Server) holdBack(r *http.Request, delay time.Duration, do func(http.ResponseWriter)) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxPush))
+	if err != nil {
+		return // not all of it was sent
+	}
+	*r = *r.WithContext(context.WithoutCancel(r.Context()))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	arrive := func() { do(newHeld()) }
+	if delay > 0 {
+		s.work.after(delay, func(context.Context) { arrive() })
+		return
+	}
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	s.faults.late = append(s.faults.late, arrive)
+}
+
+// Arrive has the calls done that the network still holds back, and returns how
+// many those were.
+func (s *Server) Arrive() int {
+	s.faults.mu.Lock()
+	late := s.faults.late
+	s.faults.late = nil
+	s.faults.mu.Unlock()
+	for _, arrive := range late {
+		arrive()
+	}
+	return len(late)
 }
 
 // limited is the status of an answer to somebody who asks too much: of the API

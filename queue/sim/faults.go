@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"signalbox/queue"
@@ -74,7 +76,7 @@ func (w *World) notify(f queue.Fact) {
 
 // The fates of an action.
 const (
-	performed       = iota // the first eight of nineteen are
+	performed       = iota // the first eight of twenty are
 	late            = iota + 7
 	lateAnswer      // done at once, told later: what is told may be old by then
 	failed          // nobody could do it
@@ -86,6 +88,7 @@ const (
 	torn            // the same, killed half way
 	toldTwice       // done and told, but killed before the job was called done: it is done again, and told again
 	barred          // the host lets nobody do it or look, now
+	heldBack        // done at a second attempt; the push of the first arrives long after
 	actionFates
 )
 
@@ -114,6 +117,10 @@ func (w *World) perform(a queue.Action) {
 		})
 	case barred:
 		w.tellAll(w.notDone(a, queue.TroubleDenied))
+	case heldBack:
+		answer := w.do(a)
+		w.tellAll(answer)
+		w.arriveLater(answer)
 	case toldTwice:
 		w.tellAll(w.do(a))
 		w.after(w.Faults.delay("again after"), func() { w.tellAll(w.do(a)) })
@@ -131,6 +138,44 @@ func (w *World) perform(a queue.Action) {
 		w.after(w.Faults.delay("told again after"), func() { w.tellAll(answer) })
 	default:
 		w.tellAll(w.do(a))
+	}
+}
+
+// arriveLater has the pushes of runs that were built arrive once more, up to two
+// hours later, when their branches may have been removed.
+func (w *World) arriveLater(answer []queue.Fact) {
+	for _, f := range answer {
+		built, ok := f.(queue.RunBuilt)
+		if !ok {
+			continue
+		}
+		w.after(time.Duration(1+w.Faults.draw("held back for", 120))*time.Minute, func() {
+			branch, at := w.state.Runs[built.Run].Branch, built.Chain[len(built.Chain)-1].Commit
+			w.host.branches[branch] = at
+			w.notify(queue.TestBranchMoved{Branch: branch, After: at})
+			w.after(lookForStrays, w.findStrays)
+		})
+	}
+}
+
+// lookForStrays is how often somebody looks for branches that are left over.
+const lookForStrays = 5 * time.Minute
+
+// findStrays tells of branches whose runs have ended, as the service's look does.
+// It is repeated while there is one.
+func (w *World) findStrays() {
+	again := false
+	for _, id := range slices.Sorted(maps.Keys(w.state.Runs)) {
+		r := w.state.Runs[id]
+		at := w.host.branches[r.Branch]
+		if g := w.state.Groups[r.Group]; at == "" || r.State.Live() || g != nil && g.Run == r.ID {
+			continue
+		}
+		again = true
+		w.tell(queue.TestBranchMoved{Branch: r.Branch, After: at})
+	}
+	if again {
+		w.after(lookForStrays, w.findStrays)
 	}
 }
 

@@ -376,6 +376,38 @@ func TestABranchBuiltAgainAfterItsRunHasEndedIsRemoved(t *testing.T) {
 	}
 }
 
+// The network holds back the first push of a test branch. It is pushed again and
+// its run ends, and the branch is removed; then the first push arrives. The
+// branch is removed again, also when nobody hears of it, and a branch whose run is
+// not over stays. (make chaos CHAOS=45m CHAOS_SEED=45 left two behind.)
+func TestABranchThatArrivesAfterItsRunHasEndedIsRemoved(t *testing.T) {
+	t.Parallel()
+	for _, message := range []int{delivered, lost} {
+		w := world(t, queue.DefaultSettings(), 1)
+		w.Faults = &Faults{Draw: func(label string, n int) int {
+			return map[string]int{queue.BuildRuns{}.Kind(): heldBack, "held back for": 59}[label]
+		}}
+		ok(t, w.Settle())
+		w.Faults = nil
+		w.Cancel(1, "alice")
+		ok(t, w.Advance(55*time.Minute))
+		ok(t, w.Open(2, "bob", files{"z": "1"}))
+		ok(t, w.Submit(2, Wish{}))
+		alone := func() {
+			t.Helper()
+			ok(t, w.Settle())
+			state(t, w, 2, queue.Testing)
+			if r := w.RunOf(2); len(w.host.branches) != 2 || w.host.branches[r.Branch] != r.Commit {
+				t.Errorf("the branches are %v, want main and that of #2", w.host.branches)
+			}
+		}
+		alone()
+		w.Faults = during("message", message)
+		ok(t, w.Advance(10*time.Minute))
+		alone()
+	}
+}
+
 // #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
 // an attempt before this one did has not been refused: once the App may look again it
 // is seen that the queue landed #1.

@@ -10,8 +10,8 @@ import (
 )
 
 // parseSettings reads the first line of a script: "queue name=value …", the
-// names being the API's. Scripts need no draft pull requests, require one
-// check, "ci", and land exactly unless they say otherwise.
+// names being the API's. Unless it says otherwise there are no draft pull
+// requests, one check is required, "ci", and landing is exact.
 func parseSettings(words []string) (queue.Settings, error) {
 	if words[0] != "queue" {
 		return queue.Settings{}, fmt.Errorf(`a script begins with "queue", not with %q`, words[0])
@@ -27,8 +27,10 @@ func parseSettings(words []string) (queue.Settings, error) {
 		method := queue.MergeCommit
 		c.MergeMethod = &method
 	}
-	off := false
-	c.CreatePRsForTestingBranches = &off
+	if c.CreatePRsForTestingBranches == nil {
+		off := false
+		c.CreatePRsForTestingBranches = &off
+	}
 	return queue.NewSettings(c), nil
 }
 
