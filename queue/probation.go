@@ -3,8 +3,8 @@ package queue
 import "slices"
 
 // This file is what an adaptive queue does otherwise: it keeps what will
-// probably fail out of everybody's base, starts nothing on a base that will
-// hardly come true, and puts several into one run only where slots are scarce.
+// probably fail out of everybody's base, starts nothing on top of what has failed,
+// and puts several into one run only where slots are scarce.
 // What it expects of whom is in chance.go.
 
 // Speculation says by what a queue decides what is tested on top of what.
@@ -113,7 +113,9 @@ func (d *decision) forgiving() bool {
 	return d.s.Queue.CanOptimisticallyMerge || d.s.Queue.PendingFailureDepth > 0
 }
 
-// probations puts one group on probation, or ends one.
+// probations puts one group on probation, or ends one. A suspect that is to be
+// tested again is one no more: if it will probably fail it goes on probation anew,
+// for others have been started without it.
 func (d *decision) probations() bool {
 	for _, g := range d.line() {
 		if d.groupLands(g.ID) || g.Direct {
@@ -123,7 +125,7 @@ func (d *decision) probations() bool {
 		case apart && !g.apart():
 			d.putApart(g)
 			return true
-		case !apart && g.apart():
+		case !apart && g.apart() || g.Probation == Suspect && d.state(g) != PendingFailure:
 			d.rejoin(g)
 			return true
 		}
