@@ -17,17 +17,13 @@ func (d *decision) form() []*Entry {
 		if d.risky(e) { // it is tested on nobody, and nobody on it
 			return free[i : i+1 : i+1]
 		}
-		if d.meets(&waiting, e) {
+		if d.meets(&waiting, e) || d.meets(heldUp, e) {
 			d.join(&waiting, e)
 			continue
 		}
 		batch, closed := free[i:i+1:i+1], true
 		if d.batched(e) {
-			batch, closed = d.batch(free[i:], most)
-		}
-		if d.meets(heldUp, batch...) {
-			d.join(&waiting, batch...)
-			continue
+			batch, closed = d.batch(free[i:], most, heldUp)
 		}
 		full := int64(len(batch)) >= most
 		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
@@ -60,8 +56,10 @@ func (d *decision) batched(e *Entry) bool {
 
 // batch collects the entries that go together with the first: those that
 // overlap it, directly or through one another, in order. closed says that it
-// can grow no more, because an entry that goes alone stands behind it.
-func (d *decision) batch(free []*Entry, most int64) (batch []*Entry, closed bool) {
+// can grow no more, because an entry that goes alone stands behind it. Of one that
+// is held up it takes nothing from there on: whoever waits for nothing does not
+// wait with it.
+func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
 	overlaps, joins := d.overlapping(free)
 	joins(free[0])
@@ -72,6 +70,9 @@ func (d *decision) batch(free []*Entry, most int64) (batch []*Entry, closed bool
 		}
 		if !overlaps(e) || d.risky(e) {
 			continue
+		}
+		if d.meets(heldUp, e) {
+			return batch, false
 		}
 		if !d.batched(e) {
 			return batch, true

@@ -83,7 +83,7 @@ func TestNeighboursFindWhatPairsFind(t *testing.T) {
 					want = append(want, e)
 				}
 			}
-			if got, _ := d.batch(free[i:], d.batchSize(free[i:])); !slices.Equal(got, want) {
+			if got, _ := d.batch(free[i:], d.batchSize(free[i:]), &crowd{}); !slices.Equal(got, want) {
 				t.Fatalf("a batch of %d, want %d", len(got), len(want))
 			}
 		}
