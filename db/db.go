@@ -36,6 +36,9 @@ type Config struct {
 	// MaxOpen limits the connections, MaxIdle those kept when idle; 0 = 20.
 	// One more connection listens for notifications.
 	MaxOpen, MaxIdle int
+	// Calm is for how long a telling of what passes waits (queue.SyncPR), so that
+	// what follows at once is told with it; 0 = it does not wait.
+	Calm time.Duration
 }
 
 // DB is the storage of one program. Its methods may be used from any
@@ -97,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	}
 	db.ctx, db.cancel = context.WithCancel(context.Background())
 	if db.zip, db.unzip, err = newZip(); err == nil {
-		db.jobs, err = newJobs(pool.DB, cfg.MaxAttempts, log)
+		db.jobs, err = newJobs(pool.DB, cfg, log)
 	}
 	if err == nil {
 		err = pool.PingContext(ctx)

@@ -63,9 +63,11 @@ func (j *jobs) opts(kind string) *river.InsertOpts {
 type jobs struct {
 	client   *river.Client[*sql.Tx]
 	attempts func(kind string) int
+	calm     time.Duration // Config.Calm
 }
 
-func newJobs(pool *sql.DB, attempts func(kind string) int, log *slog.Logger) (*jobs, error) {
+func newJobs(pool *sql.DB, cfg Config, log *slog.Logger) (*jobs, error) {
+	attempts := cfg.MaxAttempts
 	if attempts == nil {
 		attempts = func(string) int { return 4 }
 	}
@@ -79,12 +81,13 @@ func newJobs(pool *sql.DB, attempts func(kind string) int, log *slog.Logger) (*j
 	if err != nil {
 		return nil, fmt.Errorf("make the job client: %w", err)
 	}
-	return &jobs{client, attempts}, nil
+	return &jobs{client, attempts, cfg.Calm}, nil
 }
 
 // insert adds a job for each action to the transaction, but none to tell of an
 // entry when one that nobody has started will tell it anyway. Of those that
-// are untold there can be no such job.
+// are untold there can be no such job. What is passing is told after a calm, so
+// that what follows at once is told with it.
 func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold ...queue.EntryID) error {
 	actions, err := withoutTold(ctx, tx, actions, untold)
 	if err != nil || len(actions) == 0 {
@@ -97,6 +100,9 @@ func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, 
 			return fmt.Errorf("insert job %s: %w", a.Kind(), err)
 		}
 		params[i] = river.InsertManyParams{Args: jobArgs{a.Kind(), json.RawMessage(text)}, InsertOpts: j.opts(a.Kind())}
+		if passing(a) && j.calm > 0 {
+			params[i].InsertOpts.ScheduledAt = time.Now().Add(j.calm) // River lives by the clock on the wall
+		}
 	}
 	if _, err := j.client.InsertManyFastTx(ctx, tx.Tx, params); err != nil {
 		return fmt.Errorf("insert jobs: %w", err)
@@ -142,21 +148,39 @@ func withoutTold(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untol
 	if len(entries) == 0 {
 		return actions, nil
 	}
-	var waiting []string
+	var waiting []struct {
+		Entry queue.EntryID
+		Later bool
+	}
 	if err := tx.SelectContext(ctx, &waiting, `
-		SELECT args->>'entry' FROM river_job WHERE state = 'available' AND id = ANY(ARRAY(
+		SELECT args->>'entry' AS entry, state = 'scheduled' AS later FROM river_job
+		WHERE state IN ('available', 'scheduled') AND id = ANY(ARRAY(
 			SELECT id FROM (
-				SELECT id, kind, args FROM river_job WHERE state = 'available' AND queue = $1
-				ORDER BY priority DESC, scheduled_at DESC, id DESC LIMIT $2) newest
+				(SELECT id, kind, args FROM river_job WHERE state = 'available' AND queue = $1
+				ORDER BY priority DESC, scheduled_at DESC, id DESC LIMIT $2)
+				UNION ALL
+				(SELECT id, kind, args FROM river_job WHERE state = 'scheduled' AND queue = $1
+				ORDER BY priority DESC, scheduled_at DESC, id DESC LIMIT $2)) newest
 			WHERE kind = $3 AND args->>'entry' = ANY($4)))
 		FOR UPDATE SKIP LOCKED`,
 		TellJobs, tellingsLooked, queue.SyncPR{}.Kind(), pq.Array(texted(entries))); err != nil {
 		return nil, fmt.Errorf("see what will be told anyway: %w", err)
 	}
+	now, later := map[queue.EntryID]bool{}, map[queue.EntryID]bool{}
+	for _, w := range waiting {
+		now[w.Entry] = now[w.Entry] || !w.Later
+		later[w.Entry] = later[w.Entry] || w.Later
+	}
 	return slices.DeleteFunc(slices.Clone(actions), func(a queue.Action) bool {
 		sync, ok := a.(queue.SyncPR)
-		return ok && slices.Contains(waiting, string(sync.Entry))
+		return ok && (now[sync.Entry] || sync.Passing && later[sync.Entry])
 	}), nil
+}
+
+// passing reports whether an action tells of what passes.
+func passing(a queue.Action) bool {
+	sync, ok := a.(queue.SyncPR)
+	return ok && sync.Passing
 }
 
 // jobArgs are an action's arguments, encoded already.

@@ -2,7 +2,9 @@ package db_test
 
 import (
 	"testing"
+	"time"
 
+	"signalbox/db"
 	"signalbox/queue"
 )
 
@@ -41,6 +43,30 @@ func TestATellingThatWaitsMakesAnotherUnnecessary(t *testing.T) {
 	_, err = tx.Exec(`SELECT id FROM river_job WHERE state = 'available' FOR UPDATE SKIP LOCKED`)
 	w.must(err)
 	want("while it is being started", 8, one)
+}
+
+// What passes is told after a calm, once for all that follows; an ending is told
+// at once, whatever waits.
+func TestWhatPassesIsToldAfterACalm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *db.Config) { c.Calm = time.Hour })
+	passing := queue.SyncPR{Queue: w.queue.ID, Entry: newID(), PR: 1, Passing: true}
+	ended := passing
+	ended.Passing = false
+	want := func(what string, now, later int, a queue.Action) {
+		t.Helper()
+		w.store(func(p *queue.Plan) { p.Actions = []queue.Action{a} })
+		if got := w.count(`SELECT count(*) FROM river_job WHERE state = 'available' AND scheduled_at <= now()`); got != now {
+			t.Errorf("%s: %d jobs can be started, want %d", what, got, now)
+		}
+		if got := w.count(`SELECT count(*) FROM river_job WHERE state = 'scheduled' AND scheduled_at > now() + interval '59 minutes'`); got != later {
+			t.Errorf("%s: %d jobs wait, want %d", what, got, later)
+		}
+	}
+	want("the first", 0, 1, passing)
+	want("more that passes", 0, 1, passing)
+	want("the ending", 1, 1, ended)
+	want("more, which the ending's telling tells", 1, 1, passing)
 }
 
 // A telling that makes another unnecessary is not started before the change

@@ -140,6 +140,9 @@ type Status struct {
 	Title      string
 	Summary    string // Markdown
 	URL        string // where its details link leads
+	// New: the App has no unfinished check run of that name on the commit, so none
+	// is looked for.
+	New bool
 }
 
 // Host is everything together.

@@ -90,6 +90,9 @@ type SyncPR struct {
 	Queue ID      `json:"queue"`
 	Entry EntryID `json:"entry"`
 	PR    int64   `json:"pr"`
+	// Passing: it is told that something moves on, as it soon will again. That may
+	// be told a little later, together with what follows.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // RefreshPR reads a pull request and its mergeability.

@@ -213,7 +213,8 @@ func (d *decision) countChange(e *Entry) {
 	was := d.before.Entries[e.ID]
 	if was == nil || d.visible(d.before, was) != d.visible(d.s, e) {
 		e.Version++
-		d.actions = append(d.actions, SyncPR{Queue: d.s.Queue.ID, Entry: e.ID, PR: e.Number})
+		passing := was != nil && was.Submission == e.Submission && was.BoundHead == e.BoundHead && !e.State.Final()
+		d.actions = append(d.actions, SyncPR{Queue: d.s.Queue.ID, Entry: e.ID, PR: e.Number, Passing: passing})
 	}
 }
 

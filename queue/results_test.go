@@ -115,6 +115,9 @@ func TestWaitingForResultsIsTold(t *testing.T) {
 		for _, a := range p.Actions {
 			if sync, ok := a.(queue.SyncPR); ok && sync.PR == 1 {
 				n++
+				if e := s.ByPR(1); sync.Passing == e.State.Final() {
+					t.Errorf("it is %s, and told as passing: %t", e.State, sync.Passing)
+				}
 			}
 		}
 		return n

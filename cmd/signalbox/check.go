@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lib/pq"
 
@@ -63,6 +64,8 @@ type storageConfig struct {
 	connections int
 	// secretKeyFile holds the key of the secrets in the database.
 	secretKeyFile string
+	// calm is how long a telling of what passes waits; 0 = not at all.
+	calm time.Duration
 }
 
 // maxSecretFile bounds a file that holds one secret, in bytes.

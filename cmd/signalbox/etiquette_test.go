@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +21,9 @@ import (
 // API: the command is answered (the pull request and the author's right are
 // read, the command gets a reaction), the pull request is judged (read, and
 // one query for reviews and conversations), and people are told (the comment
-// is looked for and made, the check is looked for and made): nine. Its place
-// in the line may change once before it stands (comment and check): two.
-const callsPerSubmission = 11
+// is looked for and made, the check is made): eight. Its place in the line may
+// change once before it stands (comment and check): two.
+const callsPerSubmission = 10
 
 // What a queue reads however many are submitted: its target, rules, the
 // installation's token, the first run's branch and draft, a resync.
@@ -26,18 +31,79 @@ const callsPerQueue = 40
 
 // calls counts calls of the API that reach a town's host; git is not counted.
 type calls struct {
-	n        atomic.Int64
+	n, free  atomic.Int64 // all, and those that count for nothing
 	underWay atomic.Int64 // those that are not answered yet, to git too
+	mu       sync.Mutex
+	kinds    map[string]int // by method and path, numbers and hashes left out
+}
+
+// answerCode remembers the status of an answer, 0 for one that is written without.
+type answerCode struct {
+	http.ResponseWriter
+	code int
+}
+
+func (a *answerCode) WriteHeader(code int) {
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *answerCode) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// oneOf are the parts of a path that name one of many.
+var oneOf = regexp.MustCompile(`/(\d+|[0-9a-f]{40}|pr-\d+/.*)(/|$)`)
+
+// count counts a call as one of its kind. One whose answer is that nothing has
+// changed is free: it does not count towards the host's limit.
+func (c *calls) count(r *http.Request, free bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kinds == nil {
+		c.kinds = map[string]int{}
+	}
+	kind := r.Method + " " + oneOf.ReplaceAllString(r.URL.Path, "/*$2")
+	if free {
+		kind = "free: " + kind
+		c.free.Add(1)
+	}
+	c.kinds[kind]++
+}
+
+// since lists the calls that came after some that were counted before, the
+// most frequent kind first.
+func (c *calls) since(before map[string]int) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lines []string
+	for kind, n := range c.kinds {
+		if n -= before[kind]; n > 0 {
+			lines = append(lines, fmt.Sprintf("%6d %s", n, kind))
+		}
+	}
+	slices.Sort(lines)
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
+}
+
+// byKind is how many calls of each kind have been counted.
+func (c *calls) byKind() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.kinds)
 }
 
 func (c *calls) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/_control/") && !strings.Contains(r.URL.Path, ".git/") {
-			c.n.Add(1)
-		}
 		c.underWay.Add(1)
 		defer c.underWay.Add(-1)
-		next.ServeHTTP(w, r)
+		if strings.HasPrefix(r.URL.Path, "/_control/") || strings.Contains(r.URL.Path, ".git/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		c.n.Add(1)
+		answer := &answerCode{ResponseWriter: w}
+		next.ServeHTTP(answer, r)
+		c.count(r, answer.code == http.StatusNotModified)
 	})
 }
 

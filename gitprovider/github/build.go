@@ -94,7 +94,7 @@ func (b *building) resolve(ctx context.Context, i int) error {
 	}
 	target := b.work.Runs[i].Target
 	if b.hostRules[target] == nil {
-		b.hostRules[target] = sync.OnceValues(func() (rules, error) { return b.c.rulesOf(ctx, b.k, b.repo, target) })
+		b.hostRules[target] = sync.OnceValues(func() (rules, error) { return b.c.rulesLately(ctx, b.k, b.repo, target) })
 	}
 	list, source, err := b.c.required(ctx, b.k, b.src, b.work.RequiredStatuses, target, b.made[i].Commit(), b.hostRules[target])
 	var config *configError

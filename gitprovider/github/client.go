@@ -253,7 +253,7 @@ func (c *Client) installation(id int64) *conn {
 }
 
 func (c *Client) newConn(id int64) *conn {
-	k := &conn{c: c, id: id, limits: newLimiter(c.cfg.Limits, c.cfg.Now, c.cfg.After), cache: newLRU[string, cached](2048)}
+	k := &conn{c: c, id: id, limits: newLimiter(c.cfg.Limits, c.cfg.Now, c.cfg.After), cache: newLRU[string, cached](2048), unprotected: newLRU[string, time.Time](2048)}
 	k.rest = github.NewClient(&http.Client{Transport: k})
 	k.rest.BaseURL, _ = url.Parse(c.apiURL + "/")
 	k.rest.UserAgent = "signalbox"

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v60/github"
@@ -23,6 +24,8 @@ type conn struct {
 	rest   *github.Client
 	limits *limiter
 	cache  *lru[string, cached]
+	// unprotected is when a branch was last seen to have no classic protection.
+	unprotected *lru[string, time.Time]
 
 	mu sync.Mutex // guards tr
 	tr *ghinstallation.Transport

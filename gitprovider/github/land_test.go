@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"signalbox/gitprovider"
 	"signalbox/gitprovider/githubsim"
@@ -390,6 +391,35 @@ func TestTheHostsRulesHoldThoughWeAreExempt(t *testing.T) {
 			t.Errorf("%+v", end)
 		}
 	})
+}
+
+// That a branch has no classic protection is asked once for what is judged in the
+// same half minute. Whoever lands asks.
+func TestABranchWithoutProtectionIsAskedAboutSeldom(t *testing.T) {
+	w := newWorld(t)
+	now := time.Now()
+	w.cfg.Now = func() time.Time { return now }
+	w.restart()
+	asked := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.calls["GET /repos/:/:/branches/:/protection"]
+	}
+	a, b := w.open("a.txt", "a\n"), w.open("b.txt", "b\n")
+	work := w.tested(queue.MergeCommit, queue.LandExact, a)
+	before := asked()
+	w.ready(a.PR, "")
+	w.ready(b.PR, "")
+	if got := asked() - before; got > 1 {
+		t.Errorf("asked %d times for two pull requests", got)
+	}
+	w.must(w.ProtectBranch(githubsim.Protect{Repo: "acme/app", Reviews: 1, AppMayPush: true}))
+	w.ready(b.PR, "") // for a moment
+	if end, _ := w.land(work); end.Trouble != queue.TroubleDenied || !strings.Contains(end.Message, "0 of 1 required approvals") || len(w.log()) != 1 {
+		t.Errorf("landed past the protection: %+v", end)
+	}
+	now = now.Add(unprotectedFor)
+	w.ready(b.PR, "0 of 1 required approvals.")
 }
 
 // A draft that the host could see as merged is closed before the push.

@@ -43,7 +43,7 @@ func (c *Client) judge(ctx context.Context, k *conn, repo queue.Repo, pr *github
 	if !blocked && (value != queue.Mergeable || seen.Base == branch) {
 		return value, why, nil
 	}
-	r, err := c.rulesOf(ctx, k, repo, branch)
+	r, err := c.rulesLately(ctx, k, repo, branch)
 	if err != nil {
 		return value, "", err
 	}

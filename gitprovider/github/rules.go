@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"signalbox/gitprovider"
 	"signalbox/queue"
@@ -81,8 +82,23 @@ type ruleJSON struct {
 	Ruleset    int64           `json:"ruleset_id"`
 }
 
+// unprotectedFor is for how long a branch without classic protection is believed
+// to have none, where nothing lands by it. Only that answer is not free to ask
+// for again: the host confirms no 404 as unchanged.
+const unprotectedFor = 30 * time.Second
+
 // rulesOf reads the rules of a branch, all pages.
 func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch string) (rules, error) {
+	return c.readRules(ctx, k, repo, branch, 0)
+}
+
+// rulesLately is rulesOf for what is decided again before anything lands: that a
+// branch has no classic protection may have been read a moment ago.
+func (c *Client) rulesLately(ctx context.Context, k *conn, repo queue.Repo, branch string) (rules, error) {
+	return c.readRules(ctx, k, repo, branch, unprotectedFor)
+}
+
+func (c *Client) readRules(ctx context.Context, k *conn, repo queue.Repo, branch string, lately time.Duration) (rules, error) {
 	var r rules
 	err := pages(ctx, k, at(repo, "rules", "branches", branch), func(page []ruleJSON) error {
 		for _, rule := range page {
@@ -98,6 +114,9 @@ func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch s
 		if err != nil {
 			return r, explain(err, "read the rules of branch %s of %s", branch, repo)
 		}
+	}
+	if read, known := k.unprotected.get(at(repo, branch)); known && c.cfg.Now().Sub(read) < lately {
+		return r, nil
 	}
 	return r, c.addProtection(ctx, k, repo, branch, &r)
 }
@@ -244,6 +263,7 @@ func (c *Client) addProtection(ctx context.Context, k *conn, repo queue.Repo, br
 	_, err := k.call(ctx, http.MethodGet, at(repo, "branches", branch, "protection"), nil, &p)
 	switch status := statusOf(err); {
 	case status == http.StatusNotFound:
+		k.unprotected.put(at(repo, branch), c.cfg.Now())
 		return nil
 	case status == http.StatusForbidden:
 		r.unseen = append(r.unseen, "branch protection")

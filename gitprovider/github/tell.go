@@ -149,7 +149,7 @@ func (c *Client) Status(ctx context.Context, repo queue.Repo, s gitprovider.Stat
 func (c *Client) status(ctx context.Context, k *conn, repo queue.Repo, s gitprovider.Status) error {
 	key := fmt.Sprint(repo.HostID, " ", s.Commit, " ", s.Name)
 	id, known := c.ownRun.get(key)
-	if !known {
+	if !known && !s.New {
 		var err error
 		if id, err = c.findRun(ctx, k, repo, s); err != nil {
 			return err

@@ -196,7 +196,9 @@ func (e *Engine) check(ctx context.Context, t turn, v texts.View, try func(what 
 			return err
 		}
 	}
-	if err := e.host.Status(ctx, t.repo, texts.Status(v)); err != nil {
+	status := texts.Status(v)
+	status.New = old == "" && unfinished != ""
+	if err := e.host.Status(ctx, t.repo, status); err != nil {
 		return err
 	}
 	return set()

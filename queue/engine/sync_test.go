@@ -34,6 +34,11 @@ func TestTheLifeOfAPullRequestIsToldInOneComment(t *testing.T) {
 	s.ready[7] = queue.Mergeable
 	s.learn(queue.MergeabilitySeen{PR: 7, Head: "0000007abc", Value: queue.Mergeable})
 	seen("testing", "in_progress", "")
+	for i, told := range s.statuses { // none was made before the first, and from then on there may be one
+		if told.New != (i == 0) {
+			t.Errorf("status %d: new is %t", i+1, told.New)
+		}
+	}
 	s.ci(7, "success")
 	seen("merged", "completed", "success")
 	if e := s.entry(1, 7); e.State != queue.Merged || s.heads["main"] != e.LandedCommit {
