@@ -12,6 +12,7 @@ func (d *decision) ask() {
 	d.askTarget()
 	for _, e := range d.sorted((*Entry).Active) {
 		d.askPullRequest(e)
+		d.bringTargets(e)
 	}
 	d.askAll()
 	d.wakeAt(d.s.NextDue)
@@ -89,6 +90,17 @@ func (d *decision) askPullRequest(e *Entry) {
 		ask.Direct, ask.RequiredStatuses = true, q.RequiredStatuses
 	}
 	d.actions = append(d.actions, ask)
+}
+
+// bringTargets has another decision made at once for an entry whose head is new to
+// this one: its targets, which may have been uploaded before, come with the next,
+// and nothing else need be the occasion for it.
+func (d *decision) bringTargets(e *Entry) {
+	was := d.before.Entries[e.ID]
+	fresh := was == nil || was.Head != e.Head || was.Submission != e.Submission
+	if d.s.Queue.Mode == Parallel && e.State == NotReady && fresh && e.Targets == 0 && e.RefreshAsked.IsZero() {
+		d.wakeAt(d.now)
+	}
 }
 
 // RefreshDue is when an entry that nothing else happens to is to be read from

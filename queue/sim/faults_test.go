@@ -408,6 +408,63 @@ func TestABranchThatArrivesAfterItsRunHasEndedIsRemoved(t *testing.T) {
 	}
 }
 
+// Nobody hears of a push to #1, which was not ready, and the targets of its new head
+// are there before the queue reads it. They count as soon as it has: nothing else
+// happens that the queue would look again for. (TestPeopleAndFaults with 100 steps
+// found it, with -rapid.seed=6668800945021716556 and 10753881615415837969.)
+func TestTargetsThatWereThereBeforeTheirHeadWasKnownCountAtOnce(t *testing.T) {
+	t.Parallel()
+	settings := queue.DefaultSettings()
+	settings.Mode = queue.Parallel
+	w := world(t, settings, 1)
+	ok(t, w.Settle())
+	state(t, w, 1, queue.NotReady)
+	w.Faults = during("message", lost)
+	ok(t, w.Push(1, files{"b": "2"}))
+	ok(t, w.Targets(1, []string{"b"}))
+	ok(t, w.Settle())
+	w.Faults = nil
+	read := w.Entry(1).RefreshDue()
+	ok(t, w.Advance(read.Sub(w.Now)))
+	state(t, w, 1, queue.Testing)
+}
+
+// #1 is tested on probation, in the only slot. An urgent one that overlaps it takes the
+// slot, and when it has passed and lands, #1 has it back: it is tested alone once more,
+// and then with what has overtaken it. (TestWhoIsExpectedToFail found it when an urgent
+// one did not count as overtaking: checks 3000, steps 60.)
+func TestAnUrgentOneOvertakesWhomItInterrupts(t *testing.T) {
+	t.Parallel()
+	settings := queue.DefaultSettings()
+	settings.Mode, settings.Speculation, settings.Concurrency = queue.Parallel, queue.AdaptiveSpeculation, 1
+	w := world(t, settings, 1)
+	for i := range 20 {
+		w.state.Recent = append(w.state.Recent, queue.Ended{PR: int64(1000 + i), Failed: i%2 == 0})
+	}
+	ok(t, w.Targets(1, []string{"a"}))
+	ok(t, w.Settle())
+	if g := w.state.Groups[w.Entry(1).Group]; g == nil || g.Probation != queue.OnProbation {
+		t.Fatalf("#1 is in %+v, want it on probation", g)
+	}
+	urgent := queue.Urgent
+	ok(t, w.Open(2, "bob", files{"z": "1"}))
+	ok(t, w.Submit(2, Wish{Priority: &urgent}))
+	ok(t, w.Targets(2, []string{"a"}))
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Pending)
+	for range 3 {
+		for _, pr := range []int64{2, 1} {
+			if r := w.RunOf(pr); r != nil && r.State == queue.RunTesting {
+				w.Report(r.Commit, "ci", "success")
+				ok(t, w.Settle())
+			}
+		}
+	}
+	state(t, w, 1, queue.Merged)
+	state(t, w, 2, queue.Merged)
+	ok(t, Proven(w))
+}
+
 // #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
 // an attempt before this one did has not been refused: once the App may look again it
 // is seen that the queue landed #1.

@@ -61,6 +61,35 @@ func TestResultsOfFailedChecks(t *testing.T) {
 	})
 }
 
+// TestWhoIsExpectedToFail is about adaptive queues in which what mallory opens has
+// failed half the time, and so is tested on probation while others come and go.
+func TestWhoIsExpectedToFail(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		settings := anySettings(t)
+		settings.Speculation = queue.AdaptiveSpeculation
+		w := NewWorld(settings)
+		for i := range 20 {
+			w.state.Recent = append(w.state.Recent, queue.Ended{PR: int64(1000 + i), Author: int64(len("mallory")), Failed: i%2 == 0})
+		}
+		if rapid.Bool().Draw(t, "faults") {
+			w.Faults = anyFaults(t)
+			w.Faults.Jump = 5 * time.Second
+		}
+		c := Checker{Deterministic: true}
+		c.Watch(w)
+		p := &people{w: w, authors: []string{"alice", "mallory"}}
+		all := p.actions()
+		some := map[string]func(*rapid.T){}
+		for _, name := range []string{"", "open", "report", "submit", "targets", "time", "cancel"} {
+			some[name] = all[name]
+		}
+		some["report on"] = all["report"]
+		t.Repeat(some)
+		p.calm(t)
+	})
+}
+
 // farOff is how wrong a clock can be that nobody has set right.
 const farOff = 30 * time.Minute
 
@@ -70,8 +99,16 @@ func anyFaults(t *rapid.T) *Faults {
 
 // people do things to a world.
 type people struct {
-	w    *World
-	open int64 // pull requests opened so far
+	w       *World
+	open    int64    // pull requests opened so far
+	authors []string // who opens some; nil = alice alone
+}
+
+func (p *people) author(t *rapid.T) string {
+	if p.authors == nil {
+		return "alice"
+	}
+	return rapid.SampledFrom(p.authors).Draw(t, "author")
 }
 
 func anySettings(t *rapid.T) queue.Settings {
@@ -106,7 +143,7 @@ func (p *people) actions() map[string]func(*rapid.T) {
 		"open": func(t *rapid.T) {
 			change, wish := p.change(t, p.open+1), anyWish(t)
 			p.open++
-			p.must(t, w.Open(p.open, "alice", change))
+			p.must(t, w.Open(p.open, p.author(t), change))
 			p.must(t, w.Submit(p.open, wish))
 			p.targets(t, p.open)
 		},
