@@ -56,6 +56,7 @@ func TestARenamedTestKeepsItsHistory(t *testing.T) {
 	if got := w.column(`SELECT count(*)::text FROM test_cases`); got != "3" {
 		t.Errorf("%s tests", got)
 	}
+	send(111, "pr-old2", flaky.Facts{Pull: 8}, "shipsTheOrder cancels pays") // it failed there once
 	// An old commit of main is run again: that proves nothing.
 	send(111, "old3", flaky.Facts{Attempt: 2}, "shipsTheOrder cancels pays")
 	if got := w.column(`SELECT name FROM test_cases ORDER BY name`); got != "cancels, pays, shipsTheOrders" {

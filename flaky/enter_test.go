@@ -57,3 +57,36 @@ func TestWhatFailsInCompanyCountsHalf(t *testing.T) {
 		}
 	}
 }
+
+// A pull request that breaks twenty tests explains them: they fail again when its
+// code is run again. What passed then had no company.
+func TestWhatFailsAgainIsNoCompany(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		broken, passing int
+		want            float64
+	}{{12, 1, 3}, {12, company, 3}, {0, company + 1, 1.5}, {8, company + 1, 1.5}} {
+		failed := Run{ID: 10, At: monday, Kind: PullRequest, Head: "a", Base: "b", PullRequests: []int{1}, Trusted: true, Tests: 1000, Failed: c.broken + c.passing}
+		var failures []Result
+		for n := range c.broken + c.passing {
+			failures = append(failures, Result{Test: uuid.UUID{byte(n)}, Failed: true, Fingerprint: Fingerprint(1 + n)})
+		}
+		passes := func(id uuid.UUID) bool { return int(id[0]) >= c.broken }
+		first, again := Arrival{Run: failed, Failures: failures, Passed: func(uuid.UUID) bool { return false }}, failed
+		again.ID, again.At, again.Failed = 11, monday.Add(time.Hour), c.broken
+		second := Arrival{Run: again, Failures: failures[:c.broken], Passed: passes}
+		for _, order := range [][2]Arrival{{first, second}, {second, first}} { // whichever is uploaded first
+			histories := map[uuid.UUID]*History{}
+			Enter(order[0], histories, nil, nil)
+			found := Enter(order[1], histories, order[:1], nil).Evidence
+			if len(found) != c.passing {
+				t.Fatalf("%+v: found %+v", c, found)
+			}
+			for _, e := range found {
+				if e.Weight() != c.want {
+					t.Errorf("%+v: test %d weighs %g, want %g", c, e.Test[0], e.Weight(), c.want)
+				}
+			}
+		}
+	}
+}

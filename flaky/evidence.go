@@ -17,13 +17,14 @@ const (
 	// LoneFailure: one failure between two passes on a branch that must be
 	// green.
 	LoneFailure EvidenceKind = "lone_failure"
-	// KnownWords: the only unexplained failure of a run of one more pull request
-	// while the branch that it starts from was green, with words that a
+	// KnownWords: a failure on one more pull request, once, while the branch that
+	// it starts from was green, without company (see there), and with words that a
 	// contradiction (SameCode or LoneFailure) showed to be flakiness at another
 	// time and not on that pull request alone.
 	KnownWords EvidenceKind = "known_words"
-	// DistinctPullRequest: a failure on one more pull request while the branch
-	// that it starts from was green.
+	// DistinctPullRequest: a failure on one more pull request, once, while the
+	// branch that it starts from was green. Who fails there twice before a pass is
+	// most likely broken by it.
 	DistinctPullRequest EvidenceKind = "distinct_pull_request"
 )
 
@@ -85,12 +86,31 @@ func Contradictions(failed Run, clues []Result, other Run, passed func(uuid.UUID
 		return nil
 	}
 	var found []Evidence
-	for _, c := range clues {
-		if passed(c.Test) {
-			found = append(found, sameCode(c, failed, other))
-		}
+	for _, c := range flipped(clues, passed) {
+		found = append(found, sameCode(c, failed, other))
 	}
 	return found
+}
+
+// flipped are the clues of a run whose tests passed in another one, each with the
+// company that it has among these alone. What failed in both is broken in the code
+// and explains itself: a pull request that breaks twenty tests says nothing about
+// the machine on which a further one failed once.
+func flipped(clues []Result, passed func(uuid.UUID) bool) []Result {
+	var all []Result
+	unexplained := 0
+	for _, c := range clues {
+		if passed(c.Test) {
+			all = append(all, c)
+			unexplained += min(c.Unexplained, 1)
+		}
+	}
+	for i := range all {
+		if all[i].Unexplained > 0 {
+			all[i].Unexplained = unexplained
+		}
+	}
+	return all
 }
 
 func sameCode(c Result, failed, passed Run) Evidence {

@@ -75,10 +75,16 @@ type PullFailure struct {
 	At          time.Time   `json:"at"`
 	Run         int64       `json:"run"`
 	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
+	Check       string      `json:"check,omitempty"` // of the run
 	// Waiting: the stable branch was green before, and the next run there will
-	// tell whether it still was. Passed is that run.
+	// tell whether it still was; that run is Passed. And the test may fail on the
+	// pull request again; a pass there has Cleared it.
 	Waiting bool  `json:"waiting,omitempty"`
 	Passed  int64 `json:"passed,omitempty"`
+	Cleared bool  `json:"cleared,omitempty"`
+	// Repeated: it failed again there before it passed. Then the pull request has
+	// most likely broken it, and proves nothing.
+	Repeated bool `json:"repeated,omitempty"`
 	// Unexplained is that of the failure; see Result.
 	Unexplained int  `json:"unexplained,omitempty"`
 	Recognised  bool `json:"recognised,omitempty"` // its words have become evidence
@@ -123,8 +129,8 @@ func (h *History) Observe(r Run, f Result, clue bool) []Evidence {
 			found = append(found, h.onStable(r, f)...)
 		}
 	}
-	if r.Kind == PullRequest && f.Failed && clue {
-		h.onPullRequests(r, f)
+	if r.Kind == PullRequest {
+		found = append(found, h.onPullRequest(r, f, clue)...)
 	}
 	if !f.Failed && r.At.After(h.LastAt) {
 		h.Passes++
@@ -226,47 +232,75 @@ func (h *History) onStable(r Run, f Result) []Evidence {
 	}
 	h.Stable.step(r, f)
 	var found []Evidence
-	settled := 0 // each pull request is there once
-	for _, p := range h.PullRequests {
-		if !p.Waiting {
-			settled++
-		}
-	}
 	kept := h.PullRequests[:0]
 	for _, p := range h.PullRequests {
-		switch {
-		case !p.Waiting || p.At.After(r.At):
-		case h.Stable.Fails > 0:
-			continue // the branch was broken: the pull request need not be
-		default:
-			p.Waiting, p.Passed = false, r.ID
-			if settled++; settled > 1 {
-				found = append(found, Evidence{Test: f.Test, Kind: DistinctPullRequest, At: p.At,
-					FailedRun: p.Run, PassedRun: r.ID, PullRequest: p.Number, Fingerprint: p.Fingerprint, Crowded: p.Unexplained > company})
+		if p.Waiting && p.Passed == 0 && !p.At.After(r.At) {
+			if h.Stable.Fails > 0 {
+				continue // the branch was broken: the pull request need not be
 			}
+			p.Passed = r.ID
 		}
 		kept = append(kept, p)
 	}
 	h.PullRequests = kept
+	for i := range h.PullRequests {
+		found = append(found, h.settle(&h.PullRequests[i], f.Test, r.At)...)
+	}
 	return found
 }
 
-// onPullRequests notes the first failure on each pull request while the stable
-// branch was green.
-func (h *History) onPullRequests(r Run, f Result) {
+// settle ends the waiting of a failure on a pull request of which enough is known:
+// the stable branch was green behind it, too, and the pull request has passed
+// since, or had half a day for failing again.
+func (h *History) settle(p *PullFailure, test uuid.UUID, now time.Time) []Evidence {
+	if !p.Waiting || p.Passed == 0 || !p.Cleared && now.Sub(p.At) < EpochLength {
+		return nil
+	}
+	others := slices.ContainsFunc(h.PullRequests, func(o PullFailure) bool { return !o.Waiting && !o.Repeated })
+	p.Waiting = false
+	if !others {
+		return nil // each pull request is there once
+	}
+	return []Evidence{{Test: test, Kind: DistinctPullRequest, At: p.At,
+		FailedRun: p.Run, PassedRun: p.Passed, PullRequest: p.Number, Fingerprint: p.Fingerprint, Crowded: p.Unexplained > company}}
+}
+
+// onPullRequest notes the first failure on each pull request while the stable
+// branch was green, and what the test does there afterwards.
+func (h *History) onPullRequest(r Run, f Result, clue bool) []Evidence {
+	if !r.Trusted {
+		return nil
+	}
+	var found []Evidence
+	for _, number := range r.PullRequests {
+		i := slices.IndexFunc(h.PullRequests, func(p PullFailure) bool { return p.Number == number })
+		if i < 0 {
+			if clue {
+				h.onNewPullRequest(r, f, number)
+			}
+			continue
+		}
+		switch p := &h.PullRequests[i]; {
+		case !p.Waiting:
+		case f.Failed && !f.Passed && !p.Cleared:
+			p.Waiting, p.Repeated = false, true
+		case !f.Failed && r.Check == p.Check && r.At.After(p.At):
+			p.Cleared = true
+			found = append(found, h.settle(p, f.Test, r.At)...)
+		}
+	}
+	return found
+}
+
+func (h *History) onNewPullRequest(r Run, f Result, number int) {
 	if h.Stable.Run == 0 || h.Stable.Fails > 0 {
 		return
 	}
 	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p PullFailure) bool { return r.At.Sub(p.At) > Window })
-	for _, number := range r.PullRequests {
-		if slices.ContainsFunc(h.PullRequests, func(p PullFailure) bool { return p.Number == number }) {
-			continue
-		}
-		if len(h.PullRequests) == maxPulls {
-			h.PullRequests = slices.Delete(h.PullRequests, 0, 1)
-		}
-		h.PullRequests = append(h.PullRequests, PullFailure{Number: number, At: r.At, Run: r.ID, Fingerprint: f.Fingerprint, Waiting: true, Unexplained: f.Unexplained})
+	if len(h.PullRequests) == maxPulls {
+		h.PullRequests = slices.Delete(h.PullRequests, 0, 1)
 	}
+	h.PullRequests = append(h.PullRequests, PullFailure{Number: number, At: r.At, Run: r.ID, Check: r.Check, Fingerprint: f.Fingerprint, Waiting: true, Unexplained: f.Unexplained})
 }
 
 // Recognise finds failures on pull requests that have the words of a
@@ -277,7 +311,7 @@ func (h *History) Recognise(test uuid.UUID) []Evidence {
 	var found []Evidence
 	for i := range h.PullRequests {
 		p := &h.PullRequests[i]
-		if p.Waiting || p.Recognised || p.Fingerprint == 0 || p.Unexplained > 1 || !slices.ContainsFunc(h.Known, p.shownBy) {
+		if p.Waiting || p.Repeated || p.Recognised || p.Fingerprint == 0 || p.Unexplained > company || !slices.ContainsFunc(h.Known, p.shownBy) {
 			continue
 		}
 		p.Recognised = true

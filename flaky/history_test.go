@@ -110,25 +110,33 @@ func TestWhatARowOfRunsProves(t *testing.T) {
 		{"S~", "same_code 1/1"},
 		{"Q+#1 Q-#2 Q+#3", ""}, // number 2 may be what failed
 		{"Q+#1 Q-#2 Q+#2,3", "lone_failure 2/3"},
-		{"S+ Q-#2 S+", ""}, // two lines
-		{"S+ P-#1 S+", ""}, // one pull request may well be broken
-		{"S+ P-#1 P-#1 P-#2 S+", "distinct_pull_request 4/5"},
-		{"S+ P-#1 P-#2 P-#3 P-#2 S+", "distinct_pull_request 3/6, distinct_pull_request 4/6"},
-		{"S+ P-#1 S+ P-#2 S- S+", "lone_failure 5/6"}, // main was broken, so 2 need not be
-		{"P-#1 P-#2 S+ P-#3 S+", ""},                  // main was not known to be green at 1 and 2
-		{"S- P-#1 P-#2 S+", ""},
-		{"S+ P-#1 S+ *337P-#2 S+", ""}, // two weeks and an hour later
-		{"S+ P-#1! P-#2! S+", ""},
-		{"S+ S~ *12S+ P-#1 S+", "same_code 2/2, known_words 4/5"},
-		{"S+ P-#1 S+ *12S~", "same_code 4/4, known_words 2/3"}, // it may be understood later
-		{"S+ S- S+ *12S+ P-#1 S+", "lone_failure 2/3, known_words 5/6"},
-		{"S+ S~ P-#1 S+", "same_code 2/2"},                            // whatever it was, it was one thing
-		{"S+ S~ *12S+ P-#1' S+", "same_code 2/2"},                     // it may have broken it otherwise
-		{"S+ S~ *12S+ P-#1& S+", "same_code 2/2"},                     // it broke more
-		{"S+ S~ *12S+ P-#1 S- S+", "same_code 2/2, lone_failure 5/6"}, // main was broken
-		{"S+ P-#1 S+ *12P~#1 S+", "same_code 4/4"},                    // this pull request alone may have made it so
-		{"S+ P~#1 S+ *12S+ P-#2 S+", "same_code 2/2, distinct_pull_request 5/6, known_words 5/6"},
-		{"S+ P-#1 S+ *12P-#2 S+ *12P-#3 S+", "distinct_pull_request 4/5, distinct_pull_request 6/7"}, // they may be a stack: nothing of it ever passed
+		{"S+ Q-#2 S+", ""},                                     // two lines
+		{"S+ P-#1 S+", ""},                                     // one pull request may well be broken
+		{"S+ P-#1 P-#2 S+", ""},                                // they may fail again at any moment
+		{"S+ P-#1 P-#2 S+ *12S+", "distinct_pull_request 3/4"}, // half a day has shown that they do not
+		{"S+ P-#1 P-#2 S+ *11P-#2 S+ S+", ""},                  // 2 does, so it has most likely broken it
+		{"S+ P-#1 P~#1 P-#2 S+ *12S+", "same_code 3/3, distinct_pull_request 4/5"},
+		{"S+ P-#1 P+#1 P-#2 P+#2 S+", "distinct_pull_request 4/6"}, // a pass shows it at once
+		{"S+ P-#1 P+#1 S+ P-#2 S+ P+#2", "distinct_pull_request 5/6"},
+		{"S+ P-#1 P-#1! P-#2 P+#2 S+", ""}, // it failed again on 1, whatever the run says about it
+		{"S+ P-#1 P-#2 P-#3 P-#2 S+ *12S+", "distinct_pull_request 4/6"},
+		{"S+ P-#1 P+#1 P-#2 P+#2 P-#2 S+", "distinct_pull_request 4/7"},
+		{"S+ P-#1 S+ P-#2 S- S+ *12S+", "lone_failure 5/6"}, // main was broken, so 2 need not be
+		{"P-#1 P-#2 S+ P-#3 S+ *12S+", ""},                  // main was not known to be green at 1 and 2
+		{"S- P-#1 P-#2 S+ *12S+", ""},
+		{"S+ P-#1 S+ *337P-#2 S+ *12S+", ""}, // two weeks and an hour later
+		{"S+ P-#1! P-#2! S+ *12S+", ""},
+		{"S+ S~ *12S+ P-#1 P+#1 S+", "same_code 2/2, known_words 4/6"},
+		{"S+ S~ *12S+ P-#1 P-#1 S+ *12S+", "same_code 2/2"},         // it is broken there, in the same words
+		{"S+ P-#1 P+#1 S+ *12S~", "same_code 5/5, known_words 2/4"}, // it may be understood later
+		{"S+ S- S+ *12S+ P-#1 P+#1 S+", "lone_failure 2/3, known_words 5/7"},
+		{"S+ S~ P-#1 P+#1 S+", "same_code 2/2"},                            // whatever it was, it was one thing
+		{"S+ S~ *12S+ P-#1' P+#1 S+", "same_code 2/2"},                     // it may have broken it otherwise
+		{"S+ S~ *12S+ P-#1& P+#1 S+", "same_code 2/2"},                     // it broke more
+		{"S+ S~ *12S+ P-#1 P+#1 S- S+", "same_code 2/2, lone_failure 6/7"}, // main was broken
+		{"S+ P-#1 S+ *12P~#1 S+", "same_code 4/4"},                         // this pull request alone may have made it so
+		{"S+ P~#1 S+ *12S+ P-#2 P+#2 S+", "same_code 2/2, distinct_pull_request 5/7, known_words 5/7"},
+		{"S+ P-#1 S+ *12P-#2 S+ *12P-#3 S+ *12S+", "distinct_pull_request 4/5, distinct_pull_request 6/7"}, // they may be a stack: nothing of it ever passed
 	} {
 		s := newStory(t)
 		var got []string
@@ -165,11 +173,40 @@ func TestOnlySettledPullRequestsCount(t *testing.T) {
 	observe(1, Stable, 1, false)
 	observe(2, PullRequest, 10, true, 1)
 	observe(3, PullRequest, 8, true, 2)
-	if found := observe(4, Stable, 9, false); len(found) > 0 {
+	observe(4, PullRequest, 12, false, 1)
+	observe(5, PullRequest, 12, false, 2)
+	if found := observe(6, Stable, 9, false); len(found) > 0 {
 		t.Errorf("found %+v", found)
 	}
-	if found := observe(5, Stable, 11, false); len(found) != 1 || found[0].PullRequest != 1 {
+	if found := observe(7, Stable, 11, false); len(found) != 1 || found[0].PullRequest != 1 {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// A pass in another job, as on another platform, one of before and one of a fork
+// say nothing about the failure on a pull request.
+func TestOnlyTheSameJobClearsAPullRequest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		check   string
+		trusted bool
+		failed  bool
+		minutes int // after the failure
+		want    int
+	}{{"linux", true, false, 1, 1}, {"windows", true, false, 1, 0}, {"linux", false, false, 1, 0}, {"windows", true, true, 1, 0}, {"linux", true, false, -1, 0}} {
+		var h History
+		observe := func(id int64, minute int, kind Kind, check string, trusted, failed bool, prs ...int) []Evidence {
+			return h.Observe(Run{ID: id, Kind: kind, Branch: "main", Check: check, At: monday.Add(time.Duration(minute) * time.Minute), Trusted: trusted, PullRequests: prs},
+				Result{Failed: failed, Passed: !failed}, failed && trusted)
+		}
+		observe(1, 1, Stable, "linux", true, false)
+		observe(2, 2, PullRequest, "linux", true, true, 1)
+		observe(3, 3, PullRequest, "linux", true, false, 1)
+		observe(4, 5, PullRequest, "linux", true, true, 2)
+		observe(5, 5+c.minutes, PullRequest, c.check, c.trusted, c.failed, 2)
+		if found := observe(6, 7, Stable, "linux", true, false); len(found) != c.want {
+			t.Errorf("%+v: found %+v", c, found)
+		}
 	}
 }
 
@@ -188,7 +225,8 @@ func TestStates(t *testing.T) {
 		{"S~ *12S~", Flaky, EvidenceFound, 6},
 		{"S+ S- S+ *12S~", Flaky, EvidenceFound, 5},
 		{"S+ S- S+ *12S- S+", Healthy, NoEvidence, 4},
-		{"S+ S~ *12S+ P-#1 S+", Flaky, EvidenceFound, 5},
+		{"S+ S~ *12S+ P-#1 P+#1 S+", Flaky, EvidenceFound, 5},
+		{"S+ S~ *12S+ P-#1 P-#1 S+", Healthy, NoEvidence, 3},
 		{"S~& *12S~&", Healthy, NoEvidence, 3},
 		{"S~& *12S~& *12S~", Flaky, EvidenceFound, 6},
 		{"*9S~ *4S~", Healthy, NoEvidence, 3}, // noon between them makes it no two accidents
@@ -284,7 +322,7 @@ func TestPassesSinceTheLastEvidence(t *testing.T) {
 // failure, and before that it is told of the last pass.
 func TestUnwatchedPassesChangeNothing(t *testing.T) {
 	t.Parallel()
-	for _, before := range []string{"S+ P-#1 S+", "S+ S- S+", "S- S- S- S+", "Q+#1 Q-#2 Q+#3", "S~ S+"} {
+	for _, before := range []string{"S+ P-#1 P+#1 S+", "S+ P-#1 S+ P-#1", "S+ P-#1 S+ *12S+", "S+ S- S+", "S- S- S- S+", "Q+#1 Q-#2 Q+#3", "S~ S+"} {
 		s := newStory(t)
 		s.tell(before)
 		s.judge()
@@ -292,7 +330,7 @@ func TestUnwatchedPassesChangeNothing(t *testing.T) {
 			t.Errorf("%s: still watched: %+v", before, s.history)
 		}
 	}
-	for _, before := range []string{"S-", "S+ S-", "Q-#1", "S+ P-#1", "S~ *12S~", "S+ Q+#1 Q-#2"} {
+	for _, before := range []string{"S-", "S+ S-", "Q-#1", "S+ P-#1", "S+ P-#1 S+", "S~ *12S~", "S+ Q+#1 Q-#2"} {
 		s := newStory(t)
 		s.tell(before)
 		s.judge()

@@ -89,7 +89,7 @@ func decisionText(code flaky.QuarantineCode) string {
 var evidenceNames = map[flaky.EvidenceKind]string{
 	flaky.SameCode:            "The same code passed and failed",
 	flaky.LoneFailure:         "One failure between two passes on a branch that must be green",
-	flaky.KnownWords:          "The only failure of another pull request, with words known from elsewhere",
+	flaky.KnownWords:          "A failure on one more pull request, with words known from elsewhere",
 	flaky.DistinctPullRequest: "A failure on one more pull request while the branch was green",
 }
 
