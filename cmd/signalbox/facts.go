@@ -16,7 +16,7 @@ import (
 // Git repository around us knows, and above all what the flags say.
 func (u *uploadCommand) sent(ctx context.Context, getenv func(string) string) flaky.Sent {
 	f, _ := ciFacts(getenv)
-	host, owner, name := splitRepo(u.Repo)
+	host, owner, name := repoOf(u.Repo)
 	for _, over := range []struct {
 		to   *string
 		text string
@@ -45,6 +45,15 @@ func ciFacts(getenv func(string) string) (f flaky.Facts, head string) {
 		head = gitHubEvent(path, &f)
 	}
 	return f, head
+}
+
+// repoOf is the repository that somebody named: host/owner/name, or owner/name on
+// github.com. What is anything else has no name.
+func repoOf(text string) (host, owner, name string) {
+	if strings.Count(text, "/") == 1 {
+		text = "github.com/" + text
+	}
+	return splitRepo(text)
 }
 
 // splitRepo takes host/owner/name apart. The owner may have slashes, as groups

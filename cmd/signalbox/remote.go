@@ -74,11 +74,7 @@ func (t target) place(ctx context.Context) (flaky.Facts, error) {
 	f, _ := ciFacts(os.Getenv)
 	around(ctx, &f)
 	if t.Repo != "" {
-		repo := t.Repo
-		if strings.Count(repo, "/") == 1 {
-			repo = "github.com/" + repo
-		}
-		if f.Host, f.Owner, f.Name = splitRepo(repo); f.Name == "" {
+		if f.Host, f.Owner, f.Name = repoOf(t.Repo); f.Name == "" {
 			return f, wrongUse("", "repo is %q: give host/owner/name", t.Repo)
 		}
 	}

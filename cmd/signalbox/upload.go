@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
@@ -24,7 +25,7 @@ type uploadCommand struct {
 
 	Infrastructure bool `help:"The run failed for reasons outside of its tests: it counts for nothing."`
 
-	Repo    string `env:"SIGNALBOX_REPO" help:"Repository, as host/owner/name. This and the next five are found in GitHub Actions, GitLab CI, CircleCI, Buildkite, Jenkins and Azure Pipelines, and in part in the Git repository around."`
+	Repo    string `env:"SIGNALBOX_REPO" help:"Repository, as host/owner/name, or owner/name on github.com. This and the next five are found in GitHub Actions, GitLab CI, CircleCI, Buildkite, Jenkins and Azure Pipelines, and in part in the Git repository around."`
 	Sha     string `help:"Commit that was tested."`
 	Branch  string `help:"Branch that was tested."`
 	PR      int    `name:"pr" help:"Number of the pull request that was tested."`
@@ -38,6 +39,25 @@ type uploadCommand struct {
 	JSON       bool `name:"json" help:"Print JSON."`
 }
 
+// Validate reports every mistake at once: a number that says nothing would be passed
+// over in silence.
+func (u *uploadCommand) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"expect", u.Expect}, {"pr", u.PR}, {"attempt", u.Attempt}} {
+		if n.value < 0 {
+			wrong("%s is %d: give a number from 1, or leave it out", n.name, n.value)
+		}
+	}
+	if _, _, name := repoOf(u.Repo); u.Repo != "" && name == "" {
+		wrong("repo is %q: give host/owner/name", u.Repo)
+	}
+	return errors.Join(problems...)
+}
+
 // Run uploads, prints what came of it, and returns the verdict.
 func (u *uploadCommand) Run(ctx context.Context, c console) error {
 	o := u.outcome(ctx, os.Getenv)
@@ -47,11 +67,17 @@ func (u *uploadCommand) Run(ctx context.Context, c console) error {
 	if o.verdict.Green() {
 		return nil
 	}
-	// Of an exit code only eight bits are left on Unix: 256 would be green.
-	if o.verdict.ExitCode%256 == 0 {
-		return exitStatus(1)
+	return exitStatus(o.exitCode())
+}
+
+// exitCode is what the program ends with. Of a code only eight bits are left on Unix,
+// and so 256 would be green.
+func (o *outcome) exitCode() int {
+	code := o.verdict.ExitCode & 0xff
+	if code == 0 && !o.verdict.Green() {
+		return 1
 	}
-	return exitStatus(o.verdict.ExitCode)
+	return code
 }
 
 // outcome is all that is known at the end.

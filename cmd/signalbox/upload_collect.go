@@ -48,7 +48,12 @@ var ownersFiles = []string{".github/CODEOWNERS", ".gitlab/CODEOWNERS", "CODEOWNE
 func findReports(patterns []string) (files, missing []string, err error) {
 	for _, p := range patterns {
 		found := []string{p}
-		if info, err := os.Stat(p); err != nil || info.IsDir() {
+		info, err := os.Stat(p)
+		if err == nil && info.IsDir() {
+			missing = append(missing, p+" is a folder: give its reports, as in '"+filepath.ToSlash(filepath.Join(p, "**", "*.xml"))+"'")
+			continue
+		}
+		if err != nil {
 			if found, err = doublestar.FilepathGlob(p, doublestar.WithFilesOnly(), doublestar.WithNoFollow()); err != nil {
 				return nil, missing, fmt.Errorf("%s is no pattern: %w", p, err)
 			}

@@ -51,7 +51,7 @@ func (o *outcome) print(c console, asJSON bool) error {
 	for _, n := range o.notes {
 		fmt.Fprintf(&b, "  note: %s\n", printable(n.Text))
 	}
-	fmt.Fprintf(&b, "%s Exit code %d.\n", printable(o.verdict.Text), o.verdict.ExitCode)
+	fmt.Fprintf(&b, "%s Exit code %d.\n", printable(o.verdict.Text), o.exitCode())
 	_, err := io.WriteString(c.out, b.String())
 	return err
 }
@@ -124,7 +124,7 @@ type printedFailed struct {
 }
 
 func (o *outcome) encode() printedOutcome {
-	out := printedOutcome{ExitCode: o.verdict.ExitCode, Code: string(o.verdict.Code), Text: o.verdict.Text, Reports: o.files,
+	out := printedOutcome{ExitCode: o.exitCode(), Code: string(o.verdict.Code), Text: o.verdict.Text, Reports: o.files,
 		Tests: len(o.read.Tests), Skipped: o.read.Skipped(), Failures: []printedFailed{}, Notes: append([]flaky.Note{}, o.notes...)}
 	for _, f := range o.failing {
 		out.Failures = append(out.Failures, printedFailed{f.ID.String(), f.Name, f.Parent, f.File, f.Classname, f.Variant, f.Summary, f.excused, string(f.code)})

@@ -183,11 +183,13 @@ func (s *bundle) entry(h *tar.Header) error {
 	isJUnit = isJUnit && count([]byte(number)) >= 0
 	var notes Notes
 	var err error
+	from := "" // what the file was called where the tests ran
 	content := io.TeeReader(s.archive, s.digest)
 	switch {
 	case isJUnit:
 		s.junit, s.read = true, true
-		s.nextFile(or(s.missing[name], name))
+		from = or(s.missing[name], name)
+		s.nextFile(from)
 		delete(s.missing, name)
 		_, notes, err = Scan(content, s.options, s.each)
 	case name == "CODEOWNERS":
@@ -204,11 +206,11 @@ func (s *bundle) entry(h *tar.Header) error {
 	default:
 		s.Notes.add(UnknownFile, name)
 	}
-	s.Notes.merge(notes)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		s.Notes.add(Truncated, "")
-		return nil
+		notes.add(Truncated, "")
+		err = nil
 	}
+	s.Notes.merge(notes.in(from))
 	return err
 }
 

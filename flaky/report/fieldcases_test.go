@@ -1,7 +1,11 @@
 package report
 
 import (
+	"archive/tar"
+	"bytes"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"strings"
 	"testing"
 
@@ -134,5 +138,54 @@ func TestBC100ANULInTestOutput(t *testing.T) {
 	read := readReport("<testsuite name=\"s\"><testcase classname=\"c\" name=\"a\x00b\"><failure message=\"x&#0;y\">\x00</failure></testcase></testsuite>")
 	if len(read.Tests) != 1 || read.Tests[0].Name != "a\uFFFDb" || strings.ContainsRune(read.Tests[0].Failure.Message+read.Tests[0].Failure.Text+read.Tests[0].Summary, 0) {
 		t.Errorf("%+v", read)
+	}
+}
+
+// Of many reports, those are named that something is wrong with, as the form or the
+// bundle calls them. Names come from outside.
+func TestNotesNameTheFile(t *testing.T) {
+	t.Parallel()
+	const whole, cut = `<testsuite name="s"><testcase name="a"/></testsuite>`, `<testsuite name="s"><testcase name="b"/><testcase`
+	form := func(names ...string) flaky.Read {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		for i, name := range names {
+			part, err := w.CreateFormFile("report", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(part, map[bool]string{true: whole, false: cut}[i == 0 && name == "a.xml"])
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return Read(flaky.Upload{Org: "acme", Repo: "github.com/acme/app", Received: uploaded, Sent: flaky.Sent{ContentType: w.FormDataContentType()}}, b.Bytes())
+	}
+	const cutOff = "The report is cut off: what came before is kept, the rest is missing"
+	for _, c := range []struct {
+		read flaky.Read
+		want string
+	}{
+		{readReport(cut), cutOff + "."},
+		{form("a.xml"), ""},
+		{form("only.xml"), cutOff + "."},
+		{form("a.xml", "x/T.xml"), cutOff + " (x/T.xml)."},
+		{form("a.xml", "x/T.xml", "y/T.xml"), cutOff + " (x/T.xml and 1 more file)."},
+		{form("a.xml", "x/T.xml", "y/T.xml", "z/T.xml"), cutOff + " (x/T.xml and 2 more files)."},
+		{form("a.xml", "\xff.xml"), cutOff + " (\uFFFD.xml)."},
+	} {
+		got := ""
+		for _, n := range c.read.Notes {
+			if n.Incomplete {
+				got += n.Text
+			}
+		}
+		if got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	_, b, err := readBundle(tarOf(file{"meta.json", bundleMeta, tar.TypeReg}, file{"junit/0", whole, tar.TypeReg}, file{"junit/1", cut, tar.TypeReg}))
+	if err != nil || len(b.Notes) != 1 || b.Notes[0].String() != cutOff+" (/x/b.xml)." {
+		t.Errorf("%v, %v", b.Notes, err)
 	}
 }

@@ -49,6 +49,9 @@ func Read(u flaky.Upload, body []byte) flaky.Read {
 	if err := r.all(body); err != nil {
 		r.notes.add(Refused, err.Error())
 	}
+	if r.files == 1 { // then it is the one
+		r.notes = r.notes.in("")
+	}
 	if missing := u.Expected - r.files; missing > 0 {
 		r.notes.addMany(Missing, missing, fmt.Sprintf("only %d of %d came", r.files, u.Expected))
 	}
@@ -87,7 +90,7 @@ func (r *reading) all(body []byte) error {
 	}
 	kind, params, err := mime.ParseMediaType(r.upload.ContentType)
 	if err != nil || kind != "multipart/form-data" {
-		return r.file(bytes.NewReader(body))
+		return r.file(bytes.NewReader(body), "")
 	}
 	content, err := Decompress(bytes.NewReader(body))
 	if err != nil {
@@ -108,7 +111,7 @@ func (r *reading) all(body []byte) error {
 		if part.FormName() == "codeowners" {
 			r.owners, err = io.ReadAll(io.LimitReader(part, maxOwners))
 		} else {
-			err = r.file(part)
+			err = r.file(part, pathOf(part))
 		}
 		if err != nil {
 			return err
@@ -117,8 +120,19 @@ func (r *reading) all(body []byte) error {
 	return fmt.Errorf("more than %d files", maxFiles)
 }
 
+// pathOf is the path that a file has in a form; [multipart.Part.FileName] leaves
+// only the end of it, and reports are often called the same. It is shown and opens
+// nothing.
+func pathOf(part *multipart.Part) string {
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		return ""
+	}
+	return params["filename"]
+}
+
 // file reads one report, which may be compressed itself.
-func (r *reading) file(src io.Reader) error {
+func (r *reading) file(src io.Reader, name string) error {
 	content, err := Decompress(src)
 	if err != nil {
 		return err
@@ -128,7 +142,7 @@ func (r *reading) file(src io.Reader) error {
 	r.c.NextFile()
 	format, notes, err := Scan(content, r.options, r.c.Add)
 	r.format = format
-	r.notes.merge(notes)
+	r.notes.merge(notes.in(name))
 	return err
 }
 

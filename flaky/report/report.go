@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,6 +154,8 @@ type Note struct {
 	Code    NoteCode
 	Count   int
 	Example string // of the first
+	File    string // in which the first was found; "" where that is not known or says nothing
+	Others  int    // in how many more files it was
 }
 
 // Incomplete reports whether something is missing because of it.
@@ -166,6 +169,17 @@ func (n Note) Incomplete() bool {
 
 // String is the note as a sentence for people.
 func (n Note) String() string {
+	text := n.sentence()
+	switch {
+	case n.File == "":
+		return text
+	case n.Others == 0:
+		return fmt.Sprintf("%s (%s).", strings.TrimSuffix(text, "."), n.File)
+	}
+	return fmt.Sprintf(flaky.Worded(n.Others, "%s (%s and %d more {file|files})."), strings.TrimSuffix(text, "."), n.File, n.Others)
+}
+
+func (n Note) sentence() string {
 	switch text := flaky.Worded(n.Count, sentences[n.Code]); n.Code {
 	case Truncated, Empty:
 		return text
@@ -185,22 +199,35 @@ type Notes []Note
 func (n *Notes) add(code NoteCode, example string) { n.addMany(code, 1, example) }
 
 func (n *Notes) addMany(code NoteCode, count int, example string) {
-	for i := range *n {
-		if (*n)[i].Code == code {
-			(*n)[i].Count += count
-			return
-		}
-	}
-	// An example may be a piece of the report as it came: damaged.
-	example = new(decoder).message(strings.ToValidUTF8(example, "\uFFFD"))
-	*n = append(*n, Note{Code: code, Count: count, Example: flaky.Shown(example)})
+	n.merge(Notes{{Code: code, Count: count, Example: quoted(example)}})
+}
+
+// quoted is a piece of what came, which may be damaged, to be shown.
+func quoted(text string) string {
+	return flaky.Shown(new(decoder).message(strings.ToValidUTF8(text, "\uFFFD")))
 }
 
 // merge adds the notes of a part.
 func (n *Notes) merge(part Notes) {
 	for _, p := range part {
-		n.addMany(p.Code, p.Count, p.Example)
+		i := slices.IndexFunc(*n, func(o Note) bool { return o.Code == p.Code })
+		if i < 0 {
+			*n = append(*n, p)
+			continue
+		}
+		(*n)[i].Count += p.Count
+		if p.File != "" {
+			(*n)[i].Others++
+		}
 	}
+}
+
+// in is the notes of one file, with its name.
+func (n Notes) in(file string) Notes {
+	for i := range n {
+		n[i].File = quoted(file)
+	}
+	return n
 }
 
 // Has reports whether a note of that kind was made.
