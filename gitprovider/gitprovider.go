@@ -35,7 +35,7 @@ type Reader interface {
 	// Stack reads the pull requests of a stack, the lowest first: for each a
 	// PullRequestSeen, then a MergeabilitySeen that judges it by the rules of
 	// the branch on which the stack is to land, wherever its own base is. One
-	// that does not contain the head of the one beneath it is not mergeable.
+	// that does not contain the head of the one beneath it (Below) is not mergeable.
 	Stack(ctx context.Context, repo queue.Repo, branch string, numbers []int64) ([]queue.Fact, error)
 	// From reads the open pull requests whose head is that branch of the
 	// repository itself: those on which a pull request based on it stands.

@@ -132,10 +132,12 @@ func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
 		return
 	}
 	e.RefreshAsked = time.Time{}
-	if f.Head != e.Head {
+	if below := e.below(len(e.Stack)); f.Head != e.Head || f.Below != below && e.State == NotReady {
 		e.Doubted = true
 		e.RefreshAfter = d.now.Add(refreshPause)
 		return
+	} else if f.Below != below {
+		return // once admitted it is tested as it is
 	}
 	if f.Value == MergeabilityInProgress || f.Value == MergeabilityUnspecified {
 		e.RefreshTries++

@@ -44,6 +44,9 @@ type MergeabilitySeen struct {
 	Head  string       `json:"head"`
 	Value Mergeability `json:"value"`
 	Why   string       `json:"why,omitempty"` // what is missing, a sentence
+	// Below is the head of the pull request beneath it in its stack that it was
+	// judged with; "" = it was judged by itself, or is the lowest.
+	Below string `json:"below,omitempty"`
 }
 
 // DirectSeen says that a pull request's head contains the target's commit and

@@ -170,6 +170,7 @@ func (d *decision) seeLayer(e *Entry, i int, f PullRequestSeen) {
 	}
 	if f.Head != l.Head || f.Base != l.Base {
 		l.Mergeability, l.MergeabilityWhy = MergeabilityUnspecified, ""
+		e.judgeAbove(i)
 	}
 	if f.Head != l.Head || f.Base != l.Base || f.Draft != l.Draft || f.Open != l.Open {
 		e.Doubted = true
@@ -181,14 +182,35 @@ func (d *decision) seeLayer(e *Entry, i int, f PullRequestSeen) {
 	e.setLayer(i, l)
 }
 
+// judgeAbove forgets what was said about the pull request above the i-th layer: it
+// was judged with another head beneath it, which it contained, or did not.
+func (e *Entry) judgeAbove(i int) {
+	if i+1 == len(e.Stack) {
+		e.Mergeability, e.MergeabilityWhy = MergeabilityUnspecified, ""
+		return
+	}
+	above := e.Stack[i+1]
+	above.Mergeability, above.MergeabilityWhy = MergeabilityUnspecified, ""
+	e.setLayer(i+1, above)
+}
+
+// below is the head of what the i-th pull request of a stack is judged with: that
+// of the one beneath it, unless that has landed.
+func (e *Entry) below(i int) string {
+	if i == 0 || e.Stack[i-1].Merged {
+		return ""
+	}
+	return e.Stack[i-1].Head
+}
+
 // layerMergeable takes over what the host says about a layer. The answer about
 // the top ends the refresh, whenever that comes.
 func (d *decision) layerMergeable(e *Entry, i int, f MergeabilitySeen) {
 	l := e.Stack[i]
 	certain := f.Value == Mergeable || f.Value == NotMergeable
 	switch {
-	case f.Head != l.Head:
-		e.Doubted = true
+	case f.Head != l.Head || f.Below != e.below(i):
+		e.Doubted = e.Doubted || f.Head != l.Head || e.State == NotReady
 		return
 	case !certain && l.MergeabilityFor == f.Head && (l.Mergeability == Mergeable || l.Mergeability == NotMergeable):
 		return // unknown never replaces known for the same head

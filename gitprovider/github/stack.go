@@ -49,7 +49,7 @@ func (c *Client) Stack(ctx context.Context, repo queue.Repo, branch string, numb
 		if err != nil {
 			return nil, err
 		}
-		m := queue.MergeabilitySeen{PR: number, Head: seen.Head}
+		m := queue.MergeabilitySeen{PR: number, Head: seen.Head, Below: below.Head}
 		if m.Value, m.Why, err = c.judge(ctx, k, repo, pr, seen.PullRequest, branch); err != nil {
 			return nil, err
 		}

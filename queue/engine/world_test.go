@@ -128,12 +128,14 @@ func (w *world) Stack(ctx context.Context, repo queue.Repo, _ string, numbers []
 		return nil, err
 	}
 	var facts []queue.Fact
+	below := ""
 	for _, n := range numbers {
 		seen, mergeability, err := w.Mergeability(ctx, repo, n)
 		if err != nil {
 			return nil, err
 		}
-		facts = append(facts, seen, mergeability)
+		mergeability.Below = below
+		facts, below = append(facts, seen, mergeability), seen.Head
 	}
 	return facts, nil
 }

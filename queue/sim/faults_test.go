@@ -465,6 +465,36 @@ func TestAnUrgentOneOvertakesWhomItInterrupts(t *testing.T) {
 	ok(t, Proven(w))
 }
 
+// Somebody asks whether the stack of #2 on #1 is ready, and the answer is late. A push
+// changes #1 meanwhile, so that #2 does not contain it any more. The late answer says
+// that #2 is mergeable, and of the new #1 somebody else has said so: the stack is not
+// ready all the same, and does not land without what was pushed. (TestPeopleAndFaults
+// with 100 steps found it, once in many thousand.)
+func TestAStackIsJudgedWithTheHeadsThatItHas(t *testing.T) {
+	t.Parallel()
+	w := world(t, queue.DefaultSettings(), 0)
+	ok(t, w.Open(1, "alice", files{"a": "1"}))
+	ok(t, w.OpenOn(2, 1, "alice", files{"b": "1"}))
+	late := w.readStack([]int64{1}, 2)
+	ok(t, w.Draft(2, true))
+	ok(t, w.SubmitStack(2, Wish{}))
+	ok(t, w.Advance(10*time.Second))
+	ok(t, w.Push(1, files{"c": "1"}))
+	ok(t, w.Advance(10*time.Second))
+	ok(t, w.Draft(2, false))
+	ok(t, w.Advance(10*time.Second))
+	state(t, w, 2, queue.NotReady) // it does not contain the new #1
+	w.tellAll(late)
+	ok(t, w.Settle())
+	state(t, w, 2, queue.NotReady)
+	w.Auto = true
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 2, queue.NotReady)
+	ok(t, w.Restack(2))
+	ok(t, w.Advance(time.Hour))
+	state(t, w, 2, queue.Merged)
+}
+
 // #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
 // an attempt before this one did has not been refused: once the App may look again it
 // is seen that the queue landed #1.

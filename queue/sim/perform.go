@@ -65,6 +65,7 @@ func (w *World) readStack(beneath []int64, top int64) []queue.Fact {
 	var below queue.PullRequest
 	for _, pr := range append(slices.Clone(beneath), top) {
 		p, m := w.host.pulls[pr], w.host.mergeability(pr)
+		m.Below = below.Head
 		if below.Head != "" && !w.host.contains(p.Head, below.Head) {
 			m.Value = queue.NotMergeable
 			m.Why = fmt.Sprintf("Its branch does not contain the newest commits of pull request %d, on which it stands; bring it up to date.", below.Number)
