@@ -12,7 +12,8 @@ import (
 type Result struct {
 	Policy string
 	// Turnaround are the times from submission to the end, landed or not,
-	// sorted; Small those of the tenth of changes with the shortest tests.
+	// sorted; Small those of the tenth of changes with the shortest tests, and of all
+	// with tests as short.
 	Turnaround []time.Duration
 	Small      []time.Duration
 	// FIFO, Free and Batched are those of the oracles on the same changes, sorted.
@@ -84,7 +85,8 @@ func (p *race) result(name string) Result {
 	return r
 }
 
-// small are the turnarounds of the tenth with the shortest tests.
+// small are the turnarounds of the tenth with the shortest tests, and of all with tests
+// as short.
 func (p *race) small() []time.Duration {
 	var order []int
 	for i := p.w.Cell.Warm; i < len(p.endings); i++ {
@@ -92,7 +94,11 @@ func (p *race) small() []time.Duration {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return int(p.w.Changes[a].Test - p.w.Changes[b].Test) })
 	var list []time.Duration
-	for _, i := range order[:(len(order)+9)/10] {
+	n := (len(order) + 9) / 10
+	for n > 0 && n < len(order) && p.w.Changes[order[n]].Test == p.w.Changes[order[n-1]].Test {
+		n++
+	}
+	for _, i := range order[:n] {
 		list = append(list, p.endings[i].at-p.w.Changes[i].At)
 	}
 	slices.Sort(list)

@@ -237,6 +237,23 @@ func TestWhatIsStoppedEndsLater(t *testing.T) {
 	}
 }
 
+// Those with the shortest tests are all that are as short, however few a tenth is.
+func TestSmallOnesAreAllThatAreAsShort(t *testing.T) {
+	t.Parallel()
+	w := &Workload{Cell: Cell{Workers: 4, Warm: 1}, Changes: make([]Change, 21)}
+	for i := range w.Changes {
+		w.Changes[i].Test = time.Duration(1+i%2) * time.Hour
+	}
+	p := newRace(w, oneByOne.policy)
+	for i := range p.endings {
+		p.endings[i].at = time.Duration(i) * time.Minute
+	}
+	small := p.small()
+	if len(small) != 10 || small[0] != 2*time.Minute || small[9] != 20*time.Minute {
+		t.Errorf("%v", small)
+	}
+}
+
 // A short change lands before the long one ahead of it once it passed with and without
 // it, and the long one lands on top of it without being tested again.
 func TestBypass(t *testing.T) {
