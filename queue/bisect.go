@@ -14,6 +14,10 @@ import (
 // returnedShift leaves room for the place of an entry within its bisection.
 const returnedShift = 20
 
+// behindAll is the place of those that come back from a probation: behind the
+// members of the newest bisection, and among each other as they were.
+const behindAll = 1<<returnedShift - 2
+
 // bisect takes a failed group out of the line and splits it.
 func (d *decision) bisect(g *Group, r *Run) {
 	q := &d.s.Queue
@@ -165,14 +169,20 @@ func (d *decision) split(g *Group) {
 
 // giveBack sends the members of a part to the front of the pending entries.
 func (d *decision) giveBack(g *Group, message string) {
-	d.orderChanged()
 	b := d.bisection(g)
 	members, run := d.s.members(g), g.Run
 	d.wait(g, BisectionPassed, message, Actor{}, run)
 	d.dissolve(g)
-	for _, e := range members {
+	d.sendBack(members, b.ID, func(e *Entry) int { return slices.Index(b.Members, e.ID) })
+}
+
+// sendBack puts entries in front of the pending ones, behind those that came back
+// under a lower number, each at its place.
+func (d *decision) sendBack(entries []*Entry, number int64, place func(*Entry) int) {
+	d.orderChanged()
+	for _, e := range entries {
 		e.Group = 0
-		e.Returned = b.ID<<returnedShift | int64(slices.Index(b.Members, e.ID)+1)
+		e.Returned = number<<returnedShift | int64(place(e)+1)
 	}
 }
 
@@ -250,6 +260,9 @@ func (d *decision) startParts() bool {
 			continue
 		}
 		b := d.bisection(g)
+		if d.partsOf(b.ID)[0] != g && d.frugal() {
+			continue
+		}
 		chain := b.chain(g)
 		redundant := q.OptimizationMode == BisectionSkipRedundantTests && b.knownToFail(chain)
 		if !redundant && !b.builtOnFailure(chain, len(g.Members)) {

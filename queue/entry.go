@@ -63,8 +63,8 @@ type Entry struct {
 	// that the entry is in: the set known when that was formed.
 	Targets      TargetsID
 	BoundTargets TargetsID
-	// Returned orders entries that came back from a bisection: before all
-	// others but urgent ones; 0 = it did not.
+	// Returned orders entries that came back from a bisection or a probation:
+	// before all others but urgent ones; 0 = it did not.
 	Returned int64
 
 	VerifiedBy   RunID  // the run that proves it, once passed

@@ -180,10 +180,12 @@ func (d *decision) expected(e *Entry, g *Group) Condition {
 	switch {
 	case g != nil && g.apart() && e.State == PendingFailure:
 		return Condition{"in_base", false, "Its tests failed, and that is probably its own fault: others are not tested on top of it."}
+	case g != nil && g.alone() && !d.risky(e):
+		return Condition{"in_base", false, "So many are ahead of it that not all of them will land: it is tested alone first, and then takes its place behind them."}
+	case e.Returned != 0:
+		return Condition{"in_base", true, "It has been tested before and is not known to fail, so others are tested on top of it."}
 	case g != nil && g.apart() || g == nil && d.risky(e):
 		return Condition{"in_base", false, why + " So others are not tested on top of it; when it passes, it takes its place at the end of the line."}
-	case g != nil && g.Probation == PassedProbation:
-		return Condition{"in_base", true, "It passed by itself, so others are tested on top of it."}
 	default:
 		return Condition{"in_base", true, why + " So others are tested on top of it."}
 	}

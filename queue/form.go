@@ -7,9 +7,8 @@ import "slices"
 // up those that it overlaps, and only those. So does an entry behind a group
 // that holds it up: in the line it would hold no slot, and while that lasts
 // everybody else would follow it there, out of reach of priorities and batches.
-// Entries that came back from a bisection have waited enough.
 func (d *decision) form() []*Entry {
-	free := d.sorted(func(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) })
+	free := d.sorted(d.awaits)
 	var waiting crowd
 	heldUp := d.heldUp()
 	most := d.batchSize(free)
@@ -25,13 +24,29 @@ func (d *decision) form() []*Entry {
 		if d.batched(e) {
 			batch, closed = d.batch(free[i:], most, heldUp)
 		}
-		full := int64(len(batch)) >= most
-		if full || closed || e.Returned != 0 || d.due(e.AdmittedAt.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes))) {
+		if int64(len(batch)) >= most || closed || d.waitedEnough(e) {
 			return batch
 		}
 		d.join(&waiting, batch...)
 	}
 	return nil
+}
+
+// awaits reports whether an entry is free to go into a group.
+func (d *decision) awaits(e *Entry) bool { return e.Free() && !d.conflictUndecided(e) }
+
+// waitedEnough reports whether the first of a batch has waited long enough for
+// others: since it was admitted, and what came back not at all. In an adaptive queue
+// many come back, where slots are scarce, and wait for each other.
+func (d *decision) waitedEnough(e *Entry) bool {
+	since := e.AdmittedAt
+	if e.Returned != 0 {
+		if !d.adaptive() {
+			return true
+		}
+		since = e.StateChangedAt
+	}
+	return d.due(since.Add(minutes(d.s.Queue.BatchingMaxWaitTimeMinutes)))
 }
 
 // heldUp are the entries of the line on top of which no run can begin now: of
@@ -58,7 +73,8 @@ func (d *decision) batched(e *Entry) bool {
 // overlap it, directly or through one another, in order. closed says that it
 // can grow no more, because an entry that goes alone stands behind it. Of one that
 // is held up it takes nothing from there on: whoever waits for nothing does not
-// wait with it.
+// wait with it. Nor does an adaptive queue put what has come back together with
+// what nothing is known of.
 func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
 	overlaps, joins := d.overlapping(free)
@@ -71,7 +87,7 @@ func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Ent
 		if !overlaps(e) || d.risky(e) {
 			continue
 		}
-		if d.meets(heldUp, e) {
+		if d.meets(heldUp, e) || d.adaptive() && (e.Returned != 0) != (free[0].Returned != 0) {
 			return batch, false
 		}
 		if !d.batched(e) {

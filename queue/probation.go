@@ -33,8 +33,6 @@ const (
 	// Suspect: it has failed, and that is probably its own fault and not that of
 	// what is ahead of it and not decided.
 	Suspect Probation = "suspect"
-	// PassedProbation: it is like any other again, whatever was expected of it.
-	PassedProbation Probation = "passed"
 )
 
 // The figures of an adaptive queue. The benchmark chose them: docs/simulation.md
@@ -48,10 +46,12 @@ const (
 	leastRisk = 0.01
 	// blameFloor is the chance that a failure must be a group's own to make it Suspect.
 	blameFloor = 0.3
+	// hopeFloor is the chance that what a group stands behind must have to land as it
+	// is. Below it the group is tested alone first: that says something whatever the
+	// others do, and a run on top of them probably says nothing.
+	hopeFloor = 0.6
 	// batchFloor is the chance that a batch must have to pass.
 	batchFloor = 0.8
-	// lineShare is the share of the slots, one in so many, that batches shall fill.
-	lineShare = 3
 )
 
 // alone reports whether a group is tested on nothing but what has landed, apart
@@ -80,7 +80,10 @@ func (d *decision) risk(e *Entry) float64 {
 	if d.known.risks == nil {
 		d.known.risks = map[EntryID]float64{}
 	}
-	risk := max(d.chance(e).fails, leastRisk)
+	risk := leastRisk
+	if e.Returned == 0 { // what came back has passed, by itself or in a search, or others were at fault
+		risk = max(d.chance(e).fails, leastRisk)
+	}
 	d.known.risks[e.ID] = risk
 	return risk
 }
@@ -92,9 +95,6 @@ func (d *decision) risky(e *Entry) bool {
 
 // passes is the chance that a group passes on a base that does.
 func (d *decision) passes(g *Group) float64 {
-	if g.Probation == PassedProbation {
-		return 1 - leastRisk
-	}
 	all := 1.0
 	for _, e := range d.s.members(g) {
 		all *= 1 - d.risk(e)
@@ -134,18 +134,33 @@ func (d *decision) probations() bool {
 }
 
 // standsApart reports whether a group of the line belongs into nobody's base: it
-// will probably fail, or has failed and that is probably its own fault.
+// will probably fail, or has failed and that is probably its own fault, or what is
+// ahead of it will probably not land as it is.
 func (d *decision) standsApart(g *Group) bool {
 	switch state := d.state(g); {
 	case !d.adaptive() || state == TestsPassed:
 		return false
 	case state == PendingFailure:
 		return g.apart() || !d.forgiving() && d.blameworthy(g) >= blameFloor
-	case g.Run != "": // it is tested: as it began
+	case g.Run != "" || g.alone(): // as it began, until it has been tested
 		return g.apart()
+	case g.Urgent:
+		return false
 	default:
-		return g.Probation != PassedProbation && len(g.Members) == 1 && !g.Urgent && d.risky(d.s.Entries[g.Members[0]])
+		first := d.s.Entries[g.Members[0]]
+		return len(g.Members) == 1 && d.risky(first) || first.Returned == 0 && !d.forgiving() && d.hope(g) < hopeFloor
 	}
+}
+
+// hope is the chance that all that a group would be tested on top of passes.
+func (d *decision) hope(g *Group) float64 {
+	hope := 1.0
+	for _, a := range d.ahead(g) {
+		if d.state(a) != TestsPassed {
+			hope *= d.passes(a)
+		}
+	}
+	return hope
 }
 
 // blameworthy is the chance that the failure of a group is its own and not that
@@ -173,22 +188,26 @@ func (d *decision) putApart(g *Group) {
 	d.lineChanged()
 }
 
-// rejoin puts a group back among the others, at the end of the line. What was
-// started without it meanwhile stays as it is; the group is tested again.
+// rejoin ends the probation of a group. One that passed and was overtaken was
+// tested without others: it goes to the front of those that wait, to be tested on
+// top of them, where slots are scarce together with others. Any other takes its
+// place at the end of the line.
 func (d *decision) rejoin(g *Group) {
+	if g.Probation == Overtaken && d.state(g) == TestsPassed {
+		members, run := d.s.members(g), g.Run
+		d.wait(g, GroupChanged, "It passed by itself. Others were started without it: it is tested once more, on top of them.", Actor{}, run)
+		d.dissolve(g)
+		d.sendBack(members, d.s.Queue.Bisected, func(*Entry) int { return behindAll })
+		return
+	}
 	again := g.Probation == Overtaken && g.Run != ""
 	g.Probation = NoProbation
-	message := "It is tested on top of what is ahead of it, like any other."
-	if d.state(g) == TestsPassed {
-		g.Probation = PassedProbation
-		message = "It passed by itself. Others were started without it: it is tested once more, on top of them."
-	}
 	line := slices.DeleteFunc(slices.Clone(d.s.Line), func(id GroupID) bool { return id == g.ID })
 	d.s.Line = append(line, g.ID)
 	d.lineChanged()
 	d.overtake(g)
 	if again {
-		d.restart(g, GroupChanged, message, Actor{})
+		d.restart(g, GroupChanged, "It is tested on top of what is ahead of it, like any other.", Actor{})
 	}
 }
 
@@ -205,14 +224,16 @@ func (d *decision) overtake(g *Group) {
 }
 
 // batchSize is how many of free entries a batch takes. In an adaptive queue it is
-// one as long as there is a slot for everybody. Beyond that batches are so large
-// that all who are there fill a third of the slots: each batch is tested on top of
-// fewer that may fail, and there is room for what is tested again.
+// one as long as there is a slot for everybody.
 func (d *decision) batchSize(free []*Entry) int64 {
-	q := &d.s.Queue
-	if !d.adaptive() {
+	if q := &d.s.Queue; !d.adaptive() || d.crowded(free) {
 		return q.BatchingMinSize
 	}
+	return 1
+}
+
+// crowded reports whether more entries are there, free or in the line, than slots.
+func (d *decision) crowded(free []*Entry) bool {
 	there := int64(0)
 	for _, e := range free {
 		if d.batched(e) {
@@ -222,8 +243,11 @@ func (d *decision) batchSize(free []*Entry) int64 {
 	for _, g := range inBase(d.line()) {
 		there += int64(len(g.Members))
 	}
-	if there <= q.Concurrency {
-		return 1
-	}
-	return min((lineShare*there+q.Concurrency-1)/q.Concurrency, q.BatchingMinSize)
+	return there > d.s.Queue.Concurrency
+}
+
+// frugal reports whether an adaptive queue searches for culprits with as few runs
+// as it can, one part after the other: others have use for the slots.
+func (d *decision) frugal() bool {
+	return d.adaptive() && d.crowded(d.sorted(d.awaits))
 }

@@ -76,7 +76,7 @@ func (c *Checker) inOrder(w *World, l *queue.Landing) error {
 	next := 0
 	var waiting []*queue.Entry
 	for _, id := range w.state.Line {
-		if g := w.state.Groups[id]; g.Probation != queue.NoProbation && g.Probation != queue.PassedProbation {
+		if g := w.state.Groups[id]; g.Probation != queue.NoProbation {
 			continue // it is in nobody's base, and takes its place when it has passed
 		}
 		for _, m := range w.state.Groups[id].Members {

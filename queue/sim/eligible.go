@@ -21,7 +21,11 @@ func (e *engine) eligible(i int) bool {
 	case entry.Free() && q.Speculation == queue.AdaptiveSpeculation && e.behind([]queue.EntryID{entry.ID}, e.s.Line):
 		return false // on top of what has failed nothing is started
 	case entry.Free():
-		return !q.Batch || entry.Returned != 0 || e.clock().Sub(entry.AdmittedAt) >= time.Duration(q.BatchingMaxWaitTimeMinutes)*time.Minute
+		since := entry.AdmittedAt
+		if entry.Returned != 0 && q.Speculation == queue.AdaptiveSpeculation {
+			since = entry.StateChangedAt // what came back waits for others again
+		}
+		return !q.Batch || entry.Returned != 0 && q.Speculation != queue.AdaptiveSpeculation || e.clock().Sub(since) >= time.Duration(q.BatchingMaxWaitTimeMinutes)*time.Minute
 	}
 	g := e.s.Groups[entry.Group]
 	return g != nil && g.Part == nil && g.Run == "" && g.Proof == 0 && !e.behind(g.Members, e.s.Line[:max(slices.Index(e.s.Line, g.ID), 0)])
