@@ -122,11 +122,13 @@
 // With [AdaptiveSpeculation] the line is the same, and who is ahead of whom is
 // decided by what is expected. A group that will probably fail (chance.go: counted
 // from how the newest submissions ended, [Snapshot.Recent]) is tested alone on what
-// has landed and is ahead of nobody ([Probation]). When it passes it goes to the end
-// of the line: if nobody that it overlaps came meanwhile its run is what would
-// land, else it is tested once more. A group that has failed, probably by its own
+// has landed and is ahead of nobody ([Probation]). When it passes and nobody that it
+// overlaps came meanwhile, its run is what would land, else its entries go to the
+// front of those that wait, and are tested once more. A group that has failed, probably by its own
 // fault, stays where it is until what is ahead of it has landed, but is ahead of
-// nobody. Batches form only when there are more entries than slots. A probation is
+// nobody. A group behind so many that they will probably not all land is on probation,
+// too, whatever is expected of itself. Batches form only when there are more entries
+// than slots, and then the search for a culprit tests one part at a time. A probation is
 // given its slot in the order of all, so nobody starves; each costs one run more at
 // most. Everything below holds in such a queue too.
 //
@@ -192,5 +194,6 @@
 //     rebase, as all its commits): so every mode, batches, bisections and both
 //     ways of landing work with it as with any entry, and it fails as a whole.
 //     A pull request beneath its top has no entry of its own meanwhile.
-//   - An entry that came back from a bisection never waits for a batch to fill.
+//   - An entry that came back from a bisection never waits for a batch to fill, but
+//     in an adaptive queue, where many come back when slots are scarce.
 package queue
