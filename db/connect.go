@@ -41,6 +41,7 @@ func lockRepositories(ctx context.Context, tx *sqlx.Tx) error {
 // it, say) goes over to the owner.
 func (db *DB) Connect(ctx context.Context, c account.Connection) error {
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return db.connect(ctx, tx, c) })
+	db.recentQueues.forget()
 	return fail(fmt.Sprintf("connect installation %d of %s", c.Installation.ID, clean(c.Installation.Account)), err)
 }
 

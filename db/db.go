@@ -64,10 +64,13 @@ type DB struct {
 	tokens  *together[[32]byte, tokenRow]
 	queues  *together[queueName, queue.Queue]
 	listing *together[queue.ID, []queue.Entry]
-	lists   listCache
+	// What was found lately: see Token and RecentQueue.
+	validTokens  lately[[32]byte, tokenRow]
+	recentQueues lately[queueName, queue.Queue]
+	lists        listCache
 
 	uncommitted uncommitted
-	unspread    *signals // of what other programs have yet to hear
+	unspread    unspread
 
 	listen, spreading sync.Once
 	ctx               context.Context // ends with Close; the listener's
@@ -91,7 +94,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
-		signals: newSignals(), unspread: newSignals(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
+		signals: newSignals(), unspread: newUnspread(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](),
 	}

@@ -11,7 +11,7 @@ import (
 // Inserting inserts jobs and calls meanwhile before the commit.
 func (db *DB) Inserting(ctx context.Context, actions []queue.Action, meanwhile func()) error {
 	return db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		if err := db.jobs.insert(ctx, tx, actions); err != nil {
+		if err := db.insertJobs(ctx, tx, actions); err != nil {
 			return err
 		}
 		meanwhile()

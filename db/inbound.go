@@ -103,7 +103,7 @@ func (db *DB) storeTogether(batch []arrival) error {
 		return err
 	}
 	if len(known) < len(batch) {
-		db.announce(queue.FactsArrived)
+		db.announce(tidings{news: queue.FactsArrived})
 	}
 	for _, a := range batch {
 		a.stored <- storing{fresh: !known[a.ID]}

@@ -71,55 +71,72 @@ func newJobs(pool *sql.DB, cfg Config, log *slog.Logger) (*jobs, error) {
 	if attempts == nil {
 		attempts = func(string) int { return 4 }
 	}
-	client, err := river.NewClient(riverdatabasesql.New(pool), &river.Config{
-		Logger: log,
-		// Workers hear of an insert at once. River leaves out notifications
-		// that follow one another within this time.
-		FetchCooldown:     river.FetchCooldownMin,
-		FetchPollInterval: time.Second,
-	})
+	client, err := river.NewClient(silent{riverdatabasesql.New(pool)}, &river.Config{Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("make the job client: %w", err)
 	}
 	return &jobs{client, attempts, cfg.Calm}, nil
 }
 
+// silent keeps River from notifying in our transactions: see DB.notify. Workers
+// are told after the commit.
+type silent struct{ *riverdatabasesql.Driver }
+
+// SupportsListenNotify is what River asks before it notifies.
+func (silent) SupportsListenNotify() bool { return false }
+
+// insertJobs adds a job for each action to the transaction, as jobs.insert does,
+// and has the workers told of them.
+func (db *DB) insertJobs(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold ...queue.EntryID) error {
+	queues, err := db.jobs.insert(ctx, tx, actions, untold...)
+	if err == nil {
+		db.uncommitted.add(tx, tidings{jobs: queues})
+	}
+	return err
+}
+
 // insert adds a job for each action to the transaction, but none to tell of an
 // entry when one that nobody has started will tell it anyway. Of those that
 // are untold there can be no such job. What is passing is told after a calm, so
-// that what follows at once is told with it.
-func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold ...queue.EntryID) error {
-	actions, err := withoutTold(ctx, tx, actions, untold)
+// that what follows at once is told with it. It returns the job queues that have
+// more to work now.
+func (j *jobs) insert(ctx context.Context, tx *sqlx.Tx, actions []queue.Action, untold ...queue.EntryID) (queues []string, err error) {
+	actions, err = withoutTold(ctx, tx, actions, untold)
 	if err != nil || len(actions) == 0 {
-		return err
+		return nil, err
 	}
 	params := make([]river.InsertManyParams, len(actions))
 	for i, a := range actions {
 		text, err := encode(a)
 		if err != nil {
-			return fmt.Errorf("insert job %s: %w", a.Kind(), err)
+			return nil, fmt.Errorf("insert job %s: %w", a.Kind(), err)
 		}
-		params[i] = river.InsertManyParams{Args: jobArgs{a.Kind(), json.RawMessage(text)}, InsertOpts: j.opts(a.Kind())}
+		opts := j.opts(a.Kind())
 		if passing(a) && j.calm > 0 {
-			params[i].InsertOpts.ScheduledAt = time.Now().Add(j.calm) // River lives by the clock on the wall
+			opts.ScheduledAt = time.Now().Add(j.calm) // River lives by the clock on the wall
+		} else if !slices.Contains(queues, opts.Queue) {
+			queues = append(queues, opts.Queue)
 		}
+		params[i] = river.InsertManyParams{Args: jobArgs{a.Kind(), json.RawMessage(text)}, InsertOpts: opts}
 	}
 	if _, err := j.client.InsertManyFastTx(ctx, tx.Tx, params); err != nil {
-		return fmt.Errorf("insert jobs: %w", err)
+		return nil, fmt.Errorf("insert jobs: %w", err)
 	}
-	return nil
+	return queues, nil
 }
 
-// insertOnce adds a job for an action to the transaction, unless there is or was
-// one with the same arguments.
-func (j *jobs) insertOnce(ctx context.Context, tx *sqlx.Tx, a queue.Action) error {
+// insertJobOnce adds a job for an action to the transaction, unless there is or
+// was one with the same arguments.
+func (db *DB) insertJobOnce(ctx context.Context, tx *sqlx.Tx, a queue.Action) error {
 	text, err := encode(a)
 	if err != nil {
 		return fmt.Errorf("insert job %s: %w", a.Kind(), err)
 	}
-	if _, err := j.client.InsertTx(ctx, tx.Tx, jobArgs{a.Kind(), json.RawMessage(text)}, j.opts(a.Kind())); err != nil {
+	opts := db.jobs.opts(a.Kind())
+	if _, err := db.jobs.client.InsertTx(ctx, tx.Tx, jobArgs{a.Kind(), json.RawMessage(text)}, opts); err != nil {
 		return fmt.Errorf("insert job %s: %w", a.Kind(), err)
 	}
+	db.uncommitted.add(tx, tidings{jobs: []string{opts.Queue}})
 	return nil
 }
 

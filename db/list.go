@@ -135,12 +135,9 @@ func (db *DB) Whole(ctx context.Context, id queue.ID) (*queue.Snapshot, error) {
 		var row queueRow
 		err := tx.GetContext(ctx, &row, selectQueue+` WHERE q.id = $1`, int64(id))
 		if err == nil {
-			s, err = db.readWindow(ctx, tx, row, names{everybody: true}, db.clock())
+			s, err = db.readWindow(ctx, tx, row, names{everybody: true, people: true}, db.clock())
 		}
 		if err != nil {
-			return err
-		}
-		if s.TypicalTest, err = typicalTest(ctx, tx, id, db.clock()); err != nil {
 			return err
 		}
 		return db.readTargets(ctx, tx, s)

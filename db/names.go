@@ -10,6 +10,8 @@ type names struct {
 	runs      []queue.RunID
 	commits   []string
 	branches  []string
+	// people: somebody reads the window, and wants to know how long tests take.
+	people bool
 	// admits: the facts may make the queue admit, whatever its state is now.
 	admits bool
 	// mode is what the facts want the mode to be; "" when they say nothing.

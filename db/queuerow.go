@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -108,7 +109,11 @@ const fromRepo = ` LEFT JOIN installations i ON i.host = r.host AND i.id = r.ins
 
 // selectQueue reads a queueRow; the condition follows.
 const selectQueue = `
-	SELECT q.id, q.key, q.repository_id, q.branch, q.state, q.state_why,
+	SELECT ` + queueColumns + fromQueues
+
+// queueColumns are the columns of queueRow, from what fromQueues joins.
+const queueColumns = `
+		q.id, q.key, q.repository_id, q.branch, q.state, q.state_why,
 		q.concurrency, q.bisection_concurrency, q.testing_timeout_minutes, q.pending_failure_depth,
 		q.can_optimistically_merge, q.batch, q.batching_max_wait_time_minutes, q.batching_min_size,
 		q.mode, q.comments_enabled, q.commands_enabled, q.create_prs_for_testing_branches,
@@ -120,7 +125,9 @@ const selectQueue = `
 		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
 		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `,
 		r.org_id, -- and not EXISTS, for which Postgres may read the whole table
-		COALESCE((SELECT true FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled LIMIT 1), false) AS subscribed
+		COALESCE((SELECT true FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled LIMIT 1), false) AS subscribed`
+
+const fromQueues = `
 	FROM queues q JOIN repositories r ON r.id = q.repository_id` + fromRepo
 
 func rowOfQueue(q *queue.Queue) queueRow {
@@ -181,16 +188,28 @@ func (r queueRow) settings() queue.Settings {
 	}
 }
 
+// queueText is what a decision may change of a queue's row, apart from when it
+// is due next.
+func queueText(q *queue.Queue, line, parts []queue.GroupID) (string, error) {
+	row := rowOfQueue(q)
+	row.Line, row.Parts = numbered(line), numbered(parts)
+	return encode([]queueRow{row})
+}
+
 // saveQueue writes a queue's row after a decision: everything but what a queue
-// is born with. It is the last in turn from now on.
-func saveQueue(ctx context.Context, tx *sqlx.Tx, p *queue.Plan) error {
-	row := rowOfQueue(&p.Queue)
-	row.Line, row.Parts, row.WakeAt = numbered(p.Line), numbered(p.Parts), stamp(p.Wake)
-	text, err := encode([]queueRow{row})
+// is born with, or only when it is due next if before, its queueText before the
+// decision, still says the rest. It is the last in turn from now on.
+func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan) error {
+	text, err := queueText(&p.Queue, p.Line, p.Parts)
 	if err != nil {
 		return err
 	}
-	result, err := tx.ExecContext(ctx, `
+	if text == before {
+		return savedOne(tx.ExecContext(ctx, `
+			UPDATE queues SET wake_at = $2, held_until = NULL, turn = nextval('queue_turns') WHERE id = $1`,
+			int64(p.Queue.ID), stamp(p.Wake)))
+	}
+	return savedOne(tx.ExecContext(ctx, `
 		UPDATE queues q SET
 			state = n.state, state_why = n.state_why,
 			concurrency = n.concurrency, bisection_concurrency = n.bisection_concurrency,
@@ -212,9 +231,12 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, p *queue.Plan) error {
 			bisections = n.bisections, bisected = n.bisected, stamp = n.stamp,
 			runs = n.runs, groups = n.groups, landings = n.landings,
 			resync_due = n.resync_due, resync_runs = n.resync_runs, preflight = n.preflight,
-			wake_at = n.wake_at, held_until = NULL, turn = nextval('queue_turns')
+			wake_at = $2, held_until = NULL, turn = nextval('queue_turns')
 		FROM json_populate_recordset(NULL::queues, $1) n
-		WHERE q.id = n.id`, text)
+		WHERE q.id = n.id`, text, stamp(p.Wake)))
+}
+
+func savedOne(result sql.Result, err error) error {
 	if err != nil {
 		return fmt.Errorf("save queue: %w", err)
 	}

@@ -149,6 +149,7 @@ func (db *DB) DeleteQueue(ctx context.Context, org int64, host, owner, name, bra
 		gone := row.queue()
 		return audit(ctx, tx, org, row.ID, account.Audit{At: db.clock(), By: account.AuthorOf(ctx), Deed: account.QueueDeleted, Subject: subjectOf(&gone)})
 	})
+	db.recentQueues.forget()
 	return fail("delete queue", err)
 }
 
@@ -167,6 +168,22 @@ func (db *DB) FindQueue(ctx context.Context, org int64, host, owner, name, branc
 		return row.queue(), err
 	})
 	return q, fail("find queue", err)
+}
+
+// RecentQueue is FindQueue as it was within the last second, for a Wish: it is
+// not granted where the queue is gone. One on whose repository the host does not
+// let us work is not remembered.
+func (db *DB) RecentQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error) {
+	named := queueName{org, host, owner, name, branch}
+	if q, ok := db.recentQueues.find(named); ok {
+		return q, nil
+	}
+	asked := time.Now()
+	q, err := db.FindQueue(ctx, org, host, owner, name, branch)
+	if err == nil && q.Repo.Installation != 0 {
+		db.recentQueues.keep(named, q, asked)
+	}
+	return q, err
 }
 
 func findQueue(ctx context.Context, q sqlx.QueryerContext, org int64, host, owner, name, branch string) (queueRow, error) {

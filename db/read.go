@@ -29,14 +29,14 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 		if err != nil {
 			return err
 		}
-		n, now := names{prs: prs}, db.clock()
+		n, now := names{prs: prs, people: true}, db.clock()
 		if n.runs, err = lastRuns(ctx, tx, id, prs); err != nil {
 			return err
 		}
 		if s, err = db.readWindow(ctx, tx, row, n, now); err != nil {
 			return err
 		}
-		return db.readForPeople(ctx, tx, s, prs, now)
+		return db.readForPeople(ctx, tx, s, prs)
 	})
 	if err != nil {
 		return nil, fail(fmt.Sprintf("read queue %d", id), err)
@@ -44,13 +44,9 @@ func (db *DB) Read(ctx context.Context, id queue.ID, prs ...int64) (*queue.Snaps
 	return s, nil
 }
 
-// readForPeople adds to a window what a decision does not need: how long tests
-// usually take, which targets are known in whatever mode, and how many are ahead
-// of the pull requests named.
-func (db *DB) readForPeople(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64, now time.Time) (err error) {
-	if s.TypicalTest, err = typicalTest(ctx, tx, s.Queue.ID, now); err != nil {
-		return err
-	}
+// readForPeople adds to a window what a decision does not need: which targets are
+// known in whatever mode, and how many are ahead of the pull requests named.
+func (db *DB) readForPeople(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, prs []int64) error {
 	if err := attachTargets(ctx, tx, s); err != nil {
 		return err
 	}
@@ -94,14 +90,24 @@ func lastRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, prs []int64) ([]queu
 // passed lately; zero when there were none.
 func typicalTest(ctx context.Context, tx *sqlx.Tx, q queue.ID, now time.Time) (time.Duration, error) {
 	var seconds float64
-	if err := tx.GetContext(ctx, &seconds, `
-		SELECT COALESCE(percentile_cont(0.5) WITHIN GROUP (ORDER BY EXTRACT(epoch FROM took)), 0)::float8 FROM (
-			SELECT GREATEST(ended_at - started_at, interval '0') AS took FROM runs
-			WHERE queue_id = $1 AND kind = 'main' AND state = 'passed' AND ended_at > $2
-			ORDER BY ended_at DESC LIMIT 50) recent`, int64(q), now.Add(-typicalWithin)); err != nil {
+	if err := tx.GetContext(ctx, &seconds, typicalSeconds("$2"), int64(q), now.Add(-typicalWithin)); err != nil {
 		return 0, fmt.Errorf("find out how long tests take: %w", err)
 	}
-	return time.Duration(seconds * float64(time.Second)).Truncate(time.Microsecond), nil
+	return typicalOf(seconds), nil
+}
+
+// typicalSeconds is the statement of typicalTest, for the queue $1 and the runs
+// since a moment.
+func typicalSeconds(since string) string {
+	return `
+		SELECT COALESCE(percentile_cont(0.5) WITHIN GROUP (ORDER BY EXTRACT(epoch FROM took)), 0)::float8 FROM (
+			SELECT GREATEST(ended_at - started_at, interval '0') AS took FROM runs
+			WHERE queue_id = $1 AND kind = 'main' AND state = 'passed' AND ended_at > ` + since + `
+			ORDER BY ended_at DESC LIMIT 50) recent`
+}
+
+func typicalOf(seconds float64) time.Duration {
+	return time.Duration(seconds * float64(time.Second)).Truncate(time.Microsecond)
 }
 
 // enqueued is the statement that reads some columns of every active entry of

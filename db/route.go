@@ -80,7 +80,7 @@ func (db *DB) routeSome(ctx context.Context, tx *sqlx.Tx, now time.Time) (int, e
 		}
 		ids = append(ids, f.ID)
 	}
-	if err := db.jobs.insert(ctx, tx, db.answerers(commands)); err != nil {
+	if err := db.insertJobs(ctx, tx, db.answerers(commands)); err != nil {
 		return 0, err
 	}
 	return len(facts), findQueues(ctx, tx, ids, now)

@@ -321,6 +321,7 @@ func hotDeeds(s *storage) []hotDeed {
 		}},
 
 		// The API and the pages.
+		{name: "RecentQueue", do: func(d *db.DB) error { _, err := d.RecentQueue(ctx, w.org.ID, host, "acme", "app", "main"); return err }},
 		{name: "FindQueue", do: func(d *db.DB) error { _, err := d.FindQueue(ctx, w.org.ID, host, "acme", "app", "main"); return err }},
 		{name: "QueueNamed", do: func(d *db.DB) error { _, err := d.QueueNamed(ctx, host, "acme", "app", "main"); return err }},
 		{name: "QueueFor", do: func(d *db.DB) error { _, err := d.QueueFor(ctx, repo, "main"); return err }},

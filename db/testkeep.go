@@ -29,7 +29,7 @@ const (
 // for once, however many programs ask.
 func (db *DB) KeepTestsSoon(ctx context.Context, now time.Time) error {
 	return fail("ask for the chores of tests", db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
-		return db.jobs.insertOnce(ctx, tx, flaky.KeepTests{Hour: now.UTC().Truncate(time.Hour)})
+		return db.insertJobOnce(ctx, tx, flaky.KeepTests{Hour: now.UTC().Truncate(time.Hour)})
 	}))
 }
 

@@ -121,7 +121,7 @@ func (e *testEntry) failing(t *flaky.Seen) queue.FailingTest {
 // testChecks are the checks whose jobs upload test results, in a repository that
 // excuses failures of quarantined tests; none in another.
 const testChecks = `
-	ARRAY(SELECT c.name FROM test_checks c WHERE c.repository_id = $4 AND c.seen_at > $5 AND (
-		EXISTS (SELECT 1 FROM test_settings s WHERE s.repository_id = $4 AND s.automatic)
-		OR EXISTS (SELECT 1 FROM test_cases t WHERE t.repository_id = $4 AND t.quarantined_at IS NOT NULL))
+	ARRAY(SELECT c.name FROM test_checks c WHERE c.repository_id = $11 AND c.seen_at > $12 AND (
+		EXISTS (SELECT 1 FROM test_settings s WHERE s.repository_id = $11 AND s.automatic)
+		OR EXISTS (SELECT 1 FROM test_cases t WHERE t.repository_id = $11 AND t.quarantined_at IS NOT NULL))
 		ORDER BY c.seen_at DESC, c.name LIMIT 200)`

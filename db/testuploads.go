@@ -40,7 +40,7 @@ func (db *DB) addUpload(ctx context.Context, tx *sqlx.Tx, u flaky.Upload, key [3
 		return 0, false, missingIs(err, queue.ErrNotFound)
 	}
 	if len(ids) > 0 {
-		return ids[0], true, db.jobs.insert(ctx, tx, []queue.Action{flaky.ReadUpload{Upload: ids[0]}})
+		return ids[0], true, db.insertJobs(ctx, tx, []queue.Action{flaky.ReadUpload{Upload: ids[0]}})
 	}
 	err = tx.GetContext(ctx, &id, `SELECT id FROM test_uploads WHERE repository_id = $1 AND key = $2`, u.Repository, key[:])
 	return id, false, err

@@ -104,21 +104,36 @@ func (db *DB) RevokeToken(ctx context.Context, org, id int64) error {
 		}
 		return audit(ctx, tx, org, 0, account.Audit{At: now, By: account.AuthorOf(ctx), Deed: account.TokenRevoked, Subject: name})
 	})
+	db.validTokens.forget()
 	return fail("revoke token", err)
 }
 
 // Token finds a valid token by the hash of its secret and notes that it was
-// used, to the minute. ErrNotFound: unknown, expired or revoked.
+// used, to the minute. ErrNotFound: unknown, expired or revoked; a token that
+// another program has revoked may be valid here for another second.
 func (db *DB) Token(ctx context.Context, hash [32]byte, now time.Time) (account.Token, error) {
-	row, err := db.tokens.ask(ctx, hash, func(ctx context.Context) (tokenRow, error) { return db.useToken(ctx, hash, now) })
-	if err != nil {
-		return account.Token{}, fail("find token", err)
+	row, known := db.validTokens.find(hash)
+	if !known || !row.usedIn(now) {
+		asked := time.Now()
+		var err error
+		row, err = db.tokens.ask(ctx, hash, func(ctx context.Context) (tokenRow, error) { return db.useToken(ctx, hash, now) })
+		if err != nil {
+			return account.Token{}, fail("find token", err)
+		}
+		if row.token().Valid(now) {
+			db.validTokens.keep(hash, row, asked)
+		}
 	}
 	t := row.token()
 	if !t.Valid(now) {
 		return account.Token{}, fmt.Errorf("find token: %w", queue.ErrNotFound)
 	}
 	return t, nil
+}
+
+// usedIn reports whether it is noted that the token was used in the minute of now.
+func (r tokenRow) usedIn(now time.Time) bool {
+	return !time.Time(r.LastUsed).Before(now.UTC().Truncate(time.Minute))
 }
 
 // useToken reads a token. When it is valid now, it notes that it was used.
@@ -128,7 +143,7 @@ func (db *DB) useToken(ctx context.Context, hash [32]byte, now time.Time) (token
 		return row, err
 	}
 	minute := now.UTC().Truncate(time.Minute)
-	if t := row.token(); !t.Valid(now) || !t.LastUsed.Before(minute) {
+	if !row.token().Valid(now) || row.usedIn(now) {
 		return row, nil
 	}
 	row.LastUsed = stamp(minute)

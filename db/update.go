@@ -34,6 +34,7 @@ type folded struct {
 	// wishes are those that came from memory. Their ids among the facts are
 	// below zero: see wishID.
 	wishes []*wish
+	before string // the queueText that the decision began with
 	plan   queue.Plan
 	// answers are those of wishes, dropped ones too.
 	answers map[int64]queue.Answer
@@ -52,7 +53,8 @@ type folded struct {
 // it is what those who wait for an answer are shown.
 //
 // When ok, the caller calls again: facts that came for the queue meanwhile need
-// not have woken anybody.
+// not have woken anybody. Where other queues are due as well, somebody else is
+// woken at the beginning.
 //
 // When decide panics, the transaction is rolled back and the panic goes on.
 // With an error, id says which queue it was about, 0 if none was claimed.
@@ -120,15 +122,20 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 		return err
 	}
 	done.id = queue.ID(row.ID)
+	if row.Others { // let somebody else look
+		db.signals.raise(queue.FactsWait)
+	}
 	done.wishes = db.wishes.take(done.id)
-	facts, err := db.unread(ctx, tx, done)
+	facts, err := db.unread(ctx, tx, row.Asked, done)
 	if err != nil {
 		return err
 	}
 	if len(facts) == 0 && len(done.facts) == 0 && !due(row.WakeAt, now) && !due(row.HeldUntil, now) {
 		return errNotDue
 	}
-	s, err := db.readWindow(ctx, tx, row, namesIn(facts), now)
+	n, awaited := namesIn(facts), db.awaited(facts, done)
+	n.people = len(awaited) > 0
+	s, err := db.readWindow(ctx, tx, row.queueRow, n, now)
 	if err == nil {
 		err = db.readTargets(ctx, tx, s)
 	}
@@ -137,6 +144,9 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	}
 	before := s.Queue // decide works on s
 	before.RequiredStatuses = slices.Clone(before.RequiredStatuses)
+	if done.before, err = queueText(&s.Queue, s.Line, s.Parts); err != nil {
+		return err
+	}
 	done.plan = decide(s, facts, now)
 	if done.plan.Queue.ID != done.id {
 		return fmt.Errorf("the plan is for queue %d", done.plan.Queue.ID)
@@ -157,17 +167,22 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err := db.save(ctx, tx, now, done); err != nil {
 		return err
 	}
-	return db.show(ctx, tx, s, facts, now, done)
+	return db.show(ctx, tx, s, awaited, done)
+}
+
+// awaited are the facts whose senders wait for an answer in this program.
+func (db *DB) awaited(facts []queue.Received, done *folded) []queue.Fact {
+	awaited := db.answers.awaited(facts)
+	for _, w := range done.wishes {
+		awaited = append(awaited, w.fact)
+	}
+	return awaited
 }
 
 // show keeps the window as the decision left it when somebody in this program
 // waits for an answer, and adds what people want to see of what they asked
 // about. All who asked share the cost.
-func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, facts []queue.Received, now time.Time, done *folded) error {
-	awaited := db.answers.awaited(facts)
-	for _, w := range done.wishes {
-		awaited = append(awaited, w.fact)
-	}
+func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, awaited []queue.Fact, done *folded) error {
 	if len(awaited) == 0 {
 		return nil
 	}
@@ -179,15 +194,30 @@ func (db *DB) show(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, facts []
 	if len(n.prs) == 0 {
 		return nil
 	}
-	return db.readForPeople(ctx, tx, s, n.prs, now)
+	return db.readForPeople(ctx, tx, s, n.prs)
 }
 
 func due(t stamp, now time.Time) bool { return !time.Time(t).IsZero() && !now.Before(time.Time(t)) }
 
+// claimed is a queue whose row is locked.
+type claimed struct {
+	queueRow
+	// Asked: there were unread facts before the row was locked. One that came
+	// since makes the queue due again.
+	Asked bool `json:"asked"`
+	// Others: more queues were due. Some of them may be in somebody's hands.
+	Others   bool   `json:"others"`
+	Planning string `json:"planning"`
+}
+
 // claim locks the row of a queue that is due, or for which wishes wait in memory,
 // and that nobody else has locked.
-func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (queueRow, error) {
-	var row queueRow
+//
+// Planning a decision's statements anew takes Postgres longer than working them,
+// and gains nothing: they are written so that one plan is right whatever they
+// are asked for. So it is told to keep their plans, until the transaction ends.
+func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (claimed, error) {
+	var row claimed
 	err := tx.GetContext(ctx, &row, `
 		-- Each queue with unread facts is found by one step in the index, however
 		-- many facts wait and however many queues there are without.
@@ -197,11 +227,13 @@ func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (que
 			SELECT (SELECT u.queue_id FROM inbox_routes u WHERE u.queue_id > a.queue_id ORDER BY u.queue_id LIMIT 1)
 			FROM asked a WHERE a.queue_id IS NOT NULL
 		), due AS MATERIALIZED (
-			SELECT queue_id AS id FROM asked
+			SELECT queue_id AS id FROM asked WHERE queue_id IS NOT NULL
 			UNION SELECT unnest($3::bigint[])
 			UNION (SELECT id FROM queues WHERE held_until <= $1 ORDER BY held_until LIMIT $2)
 			UNION (SELECT id FROM queues WHERE held_until IS NULL AND wake_at <= $1 ORDER BY wake_at LIMIT $2)
-		)`+selectQueue+`
+		)
+		SELECT EXISTS (SELECT 1 FROM asked a WHERE a.queue_id = q.id) AS asked, (SELECT count(*) > 1 FROM due) AS others,
+			set_config('plan_cache_mode', 'force_generic_plan', true) AS planning,`+queueColumns+fromQueues+`
 		WHERE q.id IN (SELECT id FROM due) AND (q.held_until IS NULL OR q.held_until <= $1)
 		ORDER BY q.turn, q.id LIMIT 1
 		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, claimAmong, pq.Array(wished))
@@ -211,19 +243,21 @@ func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (que
 	return row, nil
 }
 
-// unread reads the unread facts of a queue, and adds the wishes from memory. One
-// that this version does not understand is counted and left out: it must not
-// hold up the queue.
-func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, done *folded) ([]queue.Received, error) {
+// unread reads the unread facts of a queue, if it was asked for with any, and adds
+// the wishes from memory. One that this version does not understand is counted and
+// left out: it must not hold up the queue.
+func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, asked bool, done *folded) ([]queue.Received, error) {
 	var rows []struct {
 		ID   int64  `json:"id"`
 		Kind string `json:"kind"`
 		Body []byte `json:"body"`
 	}
-	if err := tx.SelectContext(ctx, &rows, `
-		SELECT i.id, i.kind, i.body FROM inbox_routes u JOIN inbox i ON i.id = u.inbox_id
-		WHERE u.queue_id = $1 ORDER BY u.inbox_id LIMIT $2`, int64(done.id), foldAtOnce); err != nil {
-		return nil, fmt.Errorf("read facts: %w", err)
+	if asked {
+		if err := tx.SelectContext(ctx, &rows, `
+			SELECT i.id, i.kind, i.body FROM inbox_routes u JOIN inbox i ON i.id = u.inbox_id
+			WHERE u.queue_id = $1 ORDER BY u.inbox_id LIMIT $2`, int64(done.id), foldAtOnce); err != nil {
+			return nil, fmt.Errorf("read facts: %w", err)
+		}
 	}
 	facts := make([]queue.Received, 0, len(rows)+len(done.wishes))
 	for _, row := range rows {
@@ -250,7 +284,7 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 		return err
 	}
 	for _, step := range []func() error{
-		func() error { return saveQueue(ctx, tx, p) },
+		func() error { return saveQueue(ctx, tx, done.before, p) },
 		func() error { return saveGroups(ctx, tx, done.id, p.Groups, p.Gone) },
 		func() error { return saveRuns(ctx, tx, done.id, p.Runs) },
 		func() error { return saveEntries(ctx, tx, done.id, p.Entries) },
@@ -258,7 +292,7 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 		func() error { return saveReceipts(ctx, tx, done.id, p.Receipts) },
 		func() error { return saveAnswers(ctx, tx, done.answers) },
 		func() error { return forget(ctx, tx, done.id, done.facts) },
-		func() error { return db.jobs.insert(ctx, tx, p.Actions, untold(p.Entries)...) },
+		func() error { return db.insertJobs(ctx, tx, p.Actions, untold(p.Entries)...) },
 		func() error { return adopt(ctx, tx, done.id, commits(p.Runs), now) },
 	} {
 		if err := step(); err != nil {

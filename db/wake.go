@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,66 +34,106 @@ const (
 // notify has all programs told, this one included, when the transaction has
 // been committed. It is not NOTIFY in that transaction: Postgres commits those
 // that notify one after the other, each with its own write to the disk.
-func (db *DB) notify(tx *sqlx.Tx, what queue.News) { db.uncommitted.add(tx, what) }
+func (db *DB) notify(tx *sqlx.Tx, what queue.News) { db.uncommitted.add(tx, tidings{news: what}) }
+
+// tidings are what programs are to be told.
+type tidings struct {
+	news queue.News
+	jobs []string // the job queues that have more, without repetitions
+}
+
+func (t *tidings) add(more tidings) {
+	t.news |= more.news
+	for _, name := range more.jobs {
+		if !slices.Contains(t.jobs, name) {
+			t.jobs = append(t.jobs, name)
+		}
+	}
+}
 
 // uncommitted is what transactions have to tell once they are committed.
 type uncommitted struct {
 	mu sync.Mutex
-	of map[*sqlx.Tx]queue.News
+	of map[*sqlx.Tx]*tidings
 }
 
-func (u *uncommitted) add(tx *sqlx.Tx, what queue.News) {
+func (u *uncommitted) add(tx *sqlx.Tx, what tidings) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.of == nil {
-		u.of = map[*sqlx.Tx]queue.News{}
+		u.of = map[*sqlx.Tx]*tidings{}
 	}
-	u.of[tx] |= what
+	if u.of[tx] == nil {
+		u.of[tx] = &tidings{}
+	}
+	u.of[tx].add(what)
 }
 
-func (u *uncommitted) take(tx *sqlx.Tx) queue.News {
+func (u *uncommitted) take(tx *sqlx.Tx) tidings {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	what := u.of[tx]
 	delete(u.of, tx)
-	return what
+	if what == nil {
+		return tidings{}
+	}
+	return *what
 }
 
 // announce tells all programs something that has been committed: this one at
 // once, the others in a moment. A program that dies in between has told nobody
 // else; they look by themselves now and then.
-func (db *DB) announce(what queue.News) {
-	if what == 0 {
+func (db *DB) announce(what tidings) {
+	if what.news == 0 && len(what.jobs) == 0 {
 		return
 	}
-	db.signals.raise(what)
-	db.spreading.Do(func() {
-		news, _ := db.unspread.join(queue.AnyNews)
-		db.wg.Go(func() { db.spread(news) })
-	})
-	db.unspread.raise(what)
+	db.signals.raise(what.news)
+	db.spreading.Do(func() { db.wg.Go(db.spread) })
+	db.unspread.add(what)
+}
+
+// unspread is what other programs, and all who work jobs, have yet to hear.
+type unspread struct {
+	mu   sync.Mutex
+	what tidings
+	more chan struct{} // has room for one
+}
+
+func newUnspread() unspread { return unspread{more: make(chan struct{}, 1)} }
+
+func (u *unspread) add(what tidings) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.what.add(what)
+	select {
+	case u.more <- struct{}{}:
+	default: // it is known that there is more
+	}
+}
+
+func (u *unspread) take() tidings {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	what := u.what
+	u.what = tidings{}
+	return what
 }
 
 // spread sends what was announced to the other programs. The first news go out
 // at once, and those that follow soon after go together. It ends with Close,
 // when it has sent the last.
-func (db *DB) spread(news <-chan queue.News) {
+func (db *DB) spread() {
 	for ended := false; !ended; {
-		var what queue.News
 		select {
-		case what = <-news:
+		case <-db.unspread.more:
 		case <-db.ctx.Done():
 			ended = true
-			select {
-			case what = <-news:
-			default:
-				return
-			}
 		}
+		what := db.unspread.take()
 		pause := spreadPause
 		if err := db.send(what); err != nil && !ended {
 			db.log.Warn("other programs hear later of what has changed", "error", err)
-			db.unspread.raise(what)
+			db.unspread.add(what)
 			pause = spreadAgain
 		}
 		select {
@@ -102,10 +143,20 @@ func (db *DB) spread(news <-chan queue.News) {
 	}
 }
 
-func (db *DB) send(what queue.News) error {
+// jobsChannel is where River listens for jobs, in the schema that it is in.
+const jobsChannel = "river_insert"
+
+func (db *DB) send(what tidings) error {
+	if what.news == 0 && len(what.jobs) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), spreadPatience)
 	defer cancel()
-	if _, err := db.sql.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, fmt.Sprintf("%d %s", what, db.name)); err != nil {
+	if _, err := db.sql.ExecContext(ctx, `
+		SELECT pg_notify($1, $2) WHERE $3
+		UNION ALL
+		SELECT pg_notify(current_schema() || '.' || $4, json_build_object('queue', name)::text) FROM unnest($5::text[]) AS j (name)`,
+		channel, fmt.Sprintf("%d %s", what.news, db.name), what.news != 0, jobsChannel, pq.Array(what.jobs)); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	return nil

@@ -24,8 +24,10 @@ const freeAtMost = 500
 func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names, now time.Time) (*queue.Snapshot, error) {
 	s := queue.NewSnapshot(row.queue())
 	s.Line, s.Parts = renumbered[queue.GroupID](row.Line), renumbered[queue.GroupID](row.Parts)
-	if err := readGroups(ctx, tx, s, &n); err != nil {
-		return nil, err
+	if len(s.Line)+len(s.Parts) > 0 { // else there are no groups
+		if err := readGroups(ctx, tx, s, &n); err != nil {
+			return nil, err
+		}
 	}
 	if err := readRuns(ctx, tx, s, &n); err != nil {
 		return nil, err
@@ -39,7 +41,7 @@ func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names
 			n.entries = append(n.entries, step.Entry)
 		}
 	}
-	movable, err := readMovable(ctx, tx, s, n, now)
+	movable, err := survey(ctx, tx, s, n, now)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +53,6 @@ func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names
 		movable = append(movable, batches...)
 	}
 	n.entries = append(n.entries, movable...)
-	if err := readOutside(ctx, tx, s, now); err != nil {
-		return nil, err
-	}
 	if err := readRecent(ctx, tx, s); err != nil {
 		return nil, err
 	}
@@ -116,57 +115,88 @@ func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) err
 	return attachChecks(ctx, tx, s.Queue.ID, s.Runs)
 }
 
-// readMovable finds the entries that this decision may move although nothing
-// names them: the first free ones, those that are ready, those whose patience
-// has ended, and those whose refresh is due. Each list is cut; what was cut
-// off makes the snapshot say More.
-func readMovable(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, now time.Time) ([]queue.EntryID, error) {
-	limits := map[string]int64{"free": freeLimit(s.Queue.Settings), "ready": queue.AdmitAtOnce, "patience": queue.AdmitAtOnce, "refresh": queue.RefreshAtOnce}
+// surveyed is what survey finds.
+type surveyed struct {
+	Free       texts   `json:"free"`
+	Ready      texts   `json:"ready"`
+	Impatient  texts   `json:"impatient"`
+	Stale      texts   `json:"stale"`
+	Waiting    bool    `json:"waiting"`
+	Submitted  stamp   `json:"submitted"`
+	Refresh    stamp   `json:"refresh"`
+	TestChecks texts   `json:"test_checks"`
+	Typical    float64 `json:"typical"`
+}
+
+// survey finds the entries that this decision may move although nothing names
+// them: the first free ones, those that are ready, those whose patience has
+// ended, and those whose refresh is due. Each list is cut; what was cut off makes
+// the snapshot say More. It also learns what a decision must know of what is
+// outside the window: whether any entries there are active, when the next of them
+// wants attention, and which checks may be excused by test results.
+func survey(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n names, now time.Time) ([]queue.EntryID, error) {
+	free, ends := freeLimit(s.Queue.Settings), patienceEnds(s.Queue.Settings, now)
 	if s.Queue.Batch && s.Queue.Mode == queue.Parallel && s.Queue.WantedMode == "" && n.mode == "" {
-		limits["free"] = -1 // readBatches finds them
+		free = -1 // readBatches finds them
 	}
 	nextMode := cmp.Or(n.mode, s.Queue.ReportedMode())
-	var rows []struct {
-		ID  string `json:"id"`
-		Why string `json:"why"`
+	var found surveyed
+	if err := tx.GetContext(ctx, &found, `
+		SELECT
+			ARRAY(SELECT id FROM entries e
+				WHERE queue_id = $1 AND state = 'pending' AND group_id = 0
+					AND (conflicts_with IS NULL OR NOT EXISTS (SELECT 1 FROM entries c
+						WHERE c.id = e.conflicts_with AND c.state NOT IN ('merged', 'failed', 'cancelled')))
+				ORDER BY (priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id
+				LIMIT $2 + 1) AS free,
+			ARRAY(SELECT id FROM entries e
+				WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND onto = $4
+					AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single' OR stack <> '[]'
+						-- not EXISTS, for which Postgres may read the whole table
+						OR (SELECT true FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head LIMIT 1))
+				ORDER BY submitted_at, id LIMIT $5 + 1) AS ready,
+			ARRAY(SELECT id FROM entries
+				WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
+				ORDER BY submitted_at, id LIMIT $7 + 1) AS impatient,
+			ARRAY(SELECT id FROM entries
+				WHERE queue_id = $1 AND refresh_due <= $8 AND group_id = 0
+				ORDER BY refresh_due LIMIT $9 + 1) AS stale,
+			EXISTS (SELECT 1 FROM entries WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')) AS waiting,
+			(SELECT submitted_at FROM entries WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at > $6
+				ORDER BY submitted_at LIMIT 1) AS submitted,
+			(SELECT refresh_due FROM entries WHERE queue_id = $1 AND refresh_due > $8 AND group_id = 0
+				ORDER BY refresh_due LIMIT 1) AS refresh,`+testChecks+` AS test_checks,
+			CASE WHEN $13 THEN (`+typicalSeconds("$14")+`) ELSE 0 END AS typical`,
+		int64(s.Queue.ID), free, n.mayAdmit(s), s.Queue.Branch, queue.AdmitAtOnce, stamp(ends), queue.AdmitAtOnce,
+		now, queue.RefreshAtOnce, string(nextMode), int64(s.Queue.Repo.ID), now.Add(-keepTestCheck),
+		n.people, now.Add(-typicalWithin)); err != nil {
+		return nil, fmt.Errorf("survey the entries: %w", err)
 	}
-	if err := tx.SelectContext(ctx, &rows, `
-		(SELECT id, 'free' AS why FROM entries e
-			WHERE queue_id = $1 AND state = 'pending' AND group_id = 0
-				AND (conflicts_with IS NULL OR NOT EXISTS (SELECT 1 FROM entries c
-					WHERE c.id = e.conflicts_with AND c.state NOT IN ('merged', 'failed', 'cancelled')))
-			ORDER BY (priority <> 0), (returned = 0), returned, priority, admitted_at NULLS FIRST, submitted_at, id
-			LIMIT $2 + 1)
-		UNION ALL (SELECT id, 'ready' FROM entries e
-			WHERE queue_id = $1 AND $3 AND state = 'not_ready' AND onto = $4
-				AND open AND NOT draft AND (forced OR mergeability = 'mergeable') AND ($10 = 'single' OR stack <> '[]'
-					-- not EXISTS, for which Postgres may read the whole table
-					OR (SELECT true FROM impacted_targets t WHERE t.repository_id = $11 AND t.pr = e.pr AND t.head = e.head LIMIT 1))
-			ORDER BY submitted_at, id LIMIT $5 + 1)
-		UNION ALL (SELECT id, 'patience' FROM entries
-			WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at <= $6
-			ORDER BY submitted_at, id LIMIT $7 + 1)
-		UNION ALL (SELECT id, 'refresh' FROM entries
-			WHERE queue_id = $1 AND refresh_due <= $8 AND group_id = 0
-			ORDER BY refresh_due LIMIT $9 + 1)`,
-		int64(s.Queue.ID), limits["free"],
-		n.mayAdmit(s), s.Queue.Branch, limits["ready"],
-		stamp(patienceEnds(s.Queue.Settings, now)), limits["patience"],
-		now, limits["refresh"], string(nextMode), int64(s.Queue.Repo.ID)); err != nil {
-		return nil, fmt.Errorf("find entries that may move: %w", err)
+	s.Waiting, s.TestChecks, s.TypicalTest = found.Waiting, found.TestChecks, typicalOf(found.Typical)
+	earliest(&s.NextDue, time.Time(found.Refresh))
+	if submitted := time.Time(found.Submitted); !submitted.IsZero() {
+		earliest(&s.NextDue, now.Add(submitted.Sub(ends)))
 	}
+	return found.movable(s, int(free), now), nil
+}
+
+// movable are the entries of the lists, each as long as it may be. What is cut
+// off may be moved by the next decision.
+func (f *surveyed) movable(s *queue.Snapshot, free int, now time.Time) []queue.EntryID {
 	var ids []queue.EntryID
-	for _, row := range rows {
-		if limits[row.Why]--; limits[row.Why] < 0 {
-			s.More = true
-			if row.Why == "refresh" || row.Why == "patience" {
-				s.NextDue = now.Add(time.Second)
-			}
-			continue
-		}
-		ids = append(ids, queue.EntryID(row.ID))
+	cut := func(list texts, limit int) (more bool) {
+		more = len(list) > max(limit, 0)
+		s.More = s.More || more
+		ids = append(ids, retyped[queue.EntryID](list[:min(len(list), max(limit, 0))])...)
+		return more
 	}
-	return ids, nil
+	cut(f.Free, free)
+	cut(f.Ready, queue.AdmitAtOnce)
+	// Both lists are looked at.
+	if impatient, stale := cut(f.Impatient, queue.AdmitAtOnce), cut(f.Stale, queue.RefreshAtOnce); impatient || stale {
+		earliest(&s.NextDue, now.Add(time.Second))
+	}
+	return ids
 }
 
 // freeLimit is how many free pending entries all slots together can take.
@@ -186,34 +216,6 @@ func patienceEnds(q queue.Settings, now time.Time) time.Time {
 	}
 	const century = 100 * 365 * 24
 	return now.Add(-time.Duration(min(q.NotReadyTimeoutHours, century)) * time.Hour)
-}
-
-// readOutside learns what a decision must know of what is outside the window:
-// whether any entries there are active, when the next of them wants attention,
-// and which checks may be excused by test results.
-func readOutside(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, now time.Time) error {
-	ends := patienceEnds(s.Queue.Settings, now)
-	var outside struct {
-		Waiting    bool  `json:"waiting"`
-		Submitted  stamp `json:"submitted"`
-		Refresh    stamp `json:"refresh"`
-		TestChecks texts `json:"test_checks"`
-	}
-	if err := tx.GetContext(ctx, &outside, `
-		SELECT EXISTS (SELECT 1 FROM entries WHERE queue_id = $1 AND state NOT IN ('merged', 'failed', 'cancelled')) AS waiting,
-			(SELECT submitted_at FROM entries WHERE queue_id = $1 AND state = 'not_ready' AND submitted_at > $2
-				ORDER BY submitted_at LIMIT 1) AS submitted,
-			(SELECT refresh_due FROM entries WHERE queue_id = $1 AND refresh_due > $3 AND group_id = 0
-				ORDER BY refresh_due LIMIT 1) AS refresh,`+testChecks+` AS test_checks`,
-		int64(s.Queue.ID), stamp(ends), now, int64(s.Queue.Repo.ID), now.Add(-keepTestCheck)); err != nil {
-		return fmt.Errorf("look at the entries outside the window: %w", err)
-	}
-	s.Waiting, s.TestChecks = outside.Waiting, outside.TestChecks
-	earliest(&s.NextDue, time.Time(outside.Refresh))
-	if submitted := time.Time(outside.Submitted); !submitted.IsZero() {
-		earliest(&s.NextDue, now.Add(submitted.Sub(ends)))
-	}
-	return nil
 }
 
 // earliest lowers t to u, zero times being no times.

@@ -81,6 +81,7 @@ func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queu
 	}
 	defer db.answers.leave(w)
 	if err := db.storeWish(ctx, w); err != nil {
+		db.recentQueues.forget() // it may be that the queue was deleted
 		return queue.Answer{}, nil, fail("make a wish", missingIs(err, queue.ErrNotFound))
 	}
 	a, _, err = db.await(ctx, w, answerPoll, func() (bool, error) { return false, db.lookForAnswer(ctx, q, w) })

@@ -75,6 +75,10 @@ func (m *memory) FindQueue(_ context.Context, org int64, host, owner, name, bran
 	return queue.Queue{}, queue.ErrNotFound
 }
 
+func (m *memory) RecentQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error) {
+	return m.FindQueue(ctx, org, host, owner, name, branch)
+}
+
 func (m *memory) find(org int64, host, owner, name, branch string) *memoryQueue {
 	r := m.repo(host, owner, name)
 	for _, q := range m.queues {

@@ -135,7 +135,7 @@ func (a *API) cancelPullRequest(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := a.find(ctx, c, p)
+	q, err := a.findToWish(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (a *API) restartTestsOnPullRequest(ctx context.Context, c *call) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	q, err := a.find(ctx, c, p)
+	q, err := a.findToWish(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (a *API) read(ctx context.Context, p place, q queue.Queue, pr int64) (queue
 // then the host is asked, and connects the repository when the installation
 // is on the account of the caller's own organisation.
 func (a *API) findConnected(ctx context.Context, c *call, p place) (queue.Queue, error) {
-	q, err := a.find(ctx, c, p)
+	q, err := a.findToWish(ctx, c, p)
 	if err != nil || q.Repo.Installation != 0 {
 		return q, err
 	}

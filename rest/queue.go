@@ -171,6 +171,16 @@ func (a *API) find(ctx context.Context, c *call, p place) (queue.Queue, error) {
 	return q, nil
 }
 
+// findToWish is the queue of a place as it was within the last second: whether a
+// wish about it is granted is decided on the queue as it is.
+func (a *API) findToWish(ctx context.Context, c *call, p place) (queue.Queue, error) {
+	q, err := a.store.RecentQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch)
+	if err != nil {
+		return queue.Queue{}, orNotFound(fmt.Errorf("find queue: %w", err), p.notFound())
+	}
+	return q, nil
+}
+
 func (a *API) createQueue(ctx context.Context, c *call) (any, error) {
 	s, err := decodeSettings(c)
 	if err != nil {

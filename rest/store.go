@@ -13,13 +13,16 @@ import (
 // queue.ErrNotFound, found out by the same query as what does not exist.
 type Store interface {
 	// Token finds a token by the hash of its secret and notes that it was
-	// used (to the minute). ErrNotFound: unknown, expired or revoked.
+	// used (to the minute). ErrNotFound: unknown, expired or revoked; one that
+	// was revoked elsewhere may be valid for another second.
 	Token(ctx context.Context, hash [32]byte, now time.Time) (account.Token, error)
 	// Repository finds a repository by name, in any case; an old name works
 	// until another repository takes it. ErrNotFound: not one of org.
 	Repository(ctx context.Context, org int64, host, owner, name string) (queue.Repo, error)
 	// FindQueue finds a queue by repository and branch.
 	FindQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error)
+	// RecentQueue is FindQueue as it was within the last second, for a Wish.
+	RecentQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error)
 	// CreateQueue makes a queue in state running; a repository that is not
 	// connected yet is noted under org. ErrExists: there is one.
 	// ErrNotFound: the repository is connected and belongs to another organisation.

@@ -72,6 +72,10 @@ func (f *faulty) FindQueue(ctx context.Context, org int64, host, owner, name, br
 	return f.scriptStore.FindQueue(ctx, org, host, owner, name, branch)
 }
 
+func (f *faulty) RecentQueue(ctx context.Context, org int64, host, owner, name, branch string) (queue.Queue, error) {
+	return f.FindQueue(ctx, org, host, owner, name, branch)
+}
+
 func (f *faulty) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queue.Fact) (queue.Answer, *queue.Snapshot, error) {
 	if f.stopped {
 		<-ctx.Done()

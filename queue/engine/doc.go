@@ -13,9 +13,9 @@
 //
 // [Engine.Run] decides on queues until none is due and sleeps until something
 // rings: the store (facts were appended, a plan was saved), the clock (a
-// queue's wake time came) or the slow poll, in case a ring was lost. Whoever
-// finds a queue rings for the next sleeper, so that a busy store has all of
-// them at work and an idle one none.
+// queue's wake time came) or the slow poll, in case a ring was lost. Where more
+// than one queue is due the store rings for the next sleeper, so that a busy one
+// has all of them at work and an idle one none.
 //
 // What can go wrong:
 //

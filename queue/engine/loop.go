@@ -200,7 +200,6 @@ func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
 		plan  queue.Plan // the last that decide made: the one that was saved
 	)
 	ok, err := e.update(ctx, start, func(s *queue.Snapshot, received []queue.Received, now time.Time) queue.Plan {
-		e.deciding.ring() // where one queue is due another may be: let somebody else look
 		id, facts = s.Queue.ID, len(received)
 		plan = e.decide(s, received, now)
 		return plan

@@ -16,7 +16,8 @@ type Store interface {
 	// plan with its actions, all in one transaction. It returns ok = false
 	// when no queue was due. decide may be called more than once and must be
 	// pure; what it leaves in the snapshot is what its plan makes of the
-	// queue. A queue whose facts arrive meanwhile is due again.
+	// queue. A queue whose facts arrive meanwhile is due again. Where other
+	// queues are due too, it wakes somebody for them before it decides.
 	UpdateDue(ctx context.Context, now time.Time, decide Decide) (id queue.ID, ok bool, err error)
 	// Route hands facts that name no queue to the queues they are about, see
 	// queue.Subject, and turns commands into jobs. A report on a commit that

@@ -69,11 +69,15 @@ func (m *memory) UpdateDue(ctx context.Context, now time.Time, decide Decide) (q
 	if err := m.fails("UpdateDue"); err != nil {
 		return 0, false, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.queues)) {
+	due := slices.DeleteFunc(slices.Sorted(maps.Keys(m.queues)), func(id queue.ID) bool {
 		h := m.queues[id]
-		due := len(h.unread) > 0 || !h.wake.IsZero() && !h.wake.After(now)
-		if h.busy || !due || h.after.After(now) {
-			continue
+		wants := len(h.unread) > 0 || !h.wake.IsZero() && !h.wake.After(now)
+		return h.busy || !wants || h.after.After(now)
+	})
+	for _, id := range due {
+		h := m.queues[id]
+		if len(due) > 1 {
+			m.tell(queue.FactsWait) // not even one that is deaf to facts loses this
 		}
 		if err := m.update(ctx, h, now, decide); err != nil {
 			return id, false, err
@@ -187,9 +191,12 @@ func (m *memory) hangUp() {
 }
 
 func (m *memory) notify(what queue.News) {
-	if m.deaf {
-		return
+	if !m.deaf {
+		m.tell(what)
 	}
+}
+
+func (m *memory) tell(what queue.News) {
 	for _, ear := range m.ears {
 		news := what
 		select {
