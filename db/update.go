@@ -117,7 +117,11 @@ func (done *folded) answerAll(answer func(i int) wishAnswer) {
 }
 
 func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
-	row, err := claim(ctx, tx, now, db.wishes.look())
+	wished := db.wishes.look()
+	row, err := claim(ctx, tx, now, wished)
+	if errors.Is(err, sql.ErrNoRows) {
+		db.wishes.passOver(wished)
+	}
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// wishPatience is how long a wish waits in memory for a decision of this
-	// program, and once more while its queue is being decided on here, up to
-	// wishLimit.
+	// wishPatience is how long a wish waits in memory when its queue is not to be
+	// had, because another program decides on it. While this program has the queue
+	// in hand, or has others to decide on first, it waits up to wishLimit.
 	wishPatience = 50 * time.Millisecond
 	wishLimit    = time.Second
 	// decidesWithin is how often a program that decides looks for what is due,
@@ -25,13 +25,15 @@ type wishes struct {
 	mu      sync.Mutex
 	waiting map[queue.ID][]*wish
 	inHand  map[queue.ID]bool // queues that this program is deciding on
-	looked  time.Time         // when it last looked for one that is due
+	// passed are queues that could not be claimed, with nothing else to decide on.
+	passed map[queue.ID]bool
+	looked time.Time // when it last looked for one that is due
 
 	patience time.Duration // wishPatience
 }
 
 func newWishes() *wishes {
-	return &wishes{waiting: map[queue.ID][]*wish{}, inHand: map[queue.ID]bool{}, patience: wishPatience}
+	return &wishes{waiting: map[queue.ID][]*wish{}, inHand: map[queue.ID]bool{}, passed: map[queue.ID]bool{}, patience: wishPatience}
 }
 
 // wishHere has a wish decided on by this program, if that is done soon.
@@ -65,12 +67,12 @@ func (ws *wishes) add(q queue.ID, w *wish) (here, inHand bool) {
 	return true, ws.inHand[q]
 }
 
-// withdraw takes a wish back. It is false when a decision has it, or when its
-// queue is in hand, so that one is about to, and there is no hurry.
+// withdraw takes a wish back. It is false when a decision has it, or when one is
+// about to, and there is no hurry.
 func (ws *wishes) withdraw(q queue.ID, w *wish, hurry bool) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.inHand[q] && !hurry {
+	if !ws.passed[q] && !hurry {
 		return false
 	}
 	return ws.remove(q, w)
@@ -100,9 +102,21 @@ func (ws *wishes) remove(q queue.ID, w *wish) bool {
 func (ws *wishes) keep(q queue.ID, list []*wish) {
 	if len(list) == 0 {
 		delete(ws.waiting, q)
+		delete(ws.passed, q)
 		return
 	}
 	ws.waiting[q] = list
+}
+
+// passOver is for a claim of one of these queues that found none.
+func (ws *wishes) passOver(queues []int64) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, q := range queues {
+		if len(ws.waiting[queue.ID(q)]) > 0 && !ws.inHand[queue.ID(q)] { // else it was claimed meanwhile
+			ws.passed[queue.ID(q)] = true
+		}
+	}
 }
 
 // look lists the queues for which wishes wait.
@@ -124,6 +138,7 @@ func (ws *wishes) take(q queue.ID) []*wish {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.inHand[q] = true
+	delete(ws.passed, q)
 	list := ws.waiting[q]
 	taken := list[:min(len(list), foldAtOnce)]
 	ws.keep(q, slices.Clone(list[len(taken):]))
