@@ -38,10 +38,15 @@
 // which answers all whose wishes it had. Where another program has the queue in
 // hand, wishes go into the inbox in the way of deliveries.
 //
-// Programs are woken after a commit, each by itself at once, the others by
-// notification: see announce.
+// Programs are woken after a commit, each by itself at once, the others and all
+// who work jobs by notification: see announce.
 //
-// What many callers ask at the same time is asked once: see together.
+// Postgres keeps the plans of a decision's statements, see claim: each of them
+// has to be right with one plan, however much there is and whatever it is asked.
+//
+// What many callers ask at the same time is asked once: see together. What each
+// submission asks and hardly ever changes, its token and where its queue is, is
+// remembered for a second: see lately.
 //
 // # Impacted targets
 //
