@@ -72,11 +72,13 @@ func (d *decision) urgentPlace(e *Entry) int {
 }
 
 // urgentSlots are the free slots that no urgent group waits for; less than none
-// when more of those wait than slots are free.
+// when more of those wait than slots are free. One that pauses before it is built
+// again waits for none: the next urgent one would have its slot as if it were like
+// any other, and lose it to the one after.
 func (d *decision) urgentSlots() int64 {
 	free := d.freeSlots()
 	for _, g := range d.line() {
-		if g.Urgent && d.s.run(g) == nil && g.Proof == 0 {
+		if g.Urgent && d.s.run(g) == nil && g.Proof == 0 && d.due(g.NotBefore) {
 			free--
 		}
 	}

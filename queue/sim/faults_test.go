@@ -495,6 +495,27 @@ func TestAStackIsJudgedWithTheHeadsThatItHas(t *testing.T) {
 	state(t, w, 2, queue.Merged)
 }
 
+// Urgent #1 cannot be built and pauses. The only slot goes to #2, which is urgent too,
+// and #3 waits: it does not take it away from #2 at once. (TestWhoIsExpectedToFail with
+// 100 steps and -rapid.seed=1413563524740296975.)
+func TestAnUrgentOneThatPausesLeavesItsSlotToTheNextUrgentOne(t *testing.T) {
+	t.Parallel()
+	settings := queue.DefaultSettings()
+	settings.Mode, settings.Concurrency = queue.Parallel, 1
+	w := world(t, settings, 0)
+	urgent := queue.Urgent
+	for n := int64(1); n <= 3; n++ {
+		ok(t, w.Open(n, "alice", files{string(rune('a' + n)): "1"}))
+		ok(t, w.Targets(n, []string{string(rune('a' + n))}))
+		ok(t, w.Submit(n, Wish{Priority: &urgent}))
+	}
+	w.Faults = during(queue.BuildRuns{}.Kind(), failed)
+	ok(t, w.Settle())
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}
+
 // #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
 // an attempt before this one did has not been refused: once the App may look again it
 // is seen that the queue landed #1.
