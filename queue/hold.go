@@ -18,14 +18,30 @@ func (d *decision) proofs() bool {
 		if r == nil || r.State != RunPassed || d.state(g) != TestsPassed {
 			continue
 		}
-		for _, a := range d.ahead(g) {
-			if state := d.state(a); (state == Testing || state == PendingFailure) && !a.OneByOne && !d.groupLands(a.ID) {
+		for _, a := range d.landsWithAhead(g) {
+			if state := d.state(a); (state == Testing || state == PendingFailure) && !d.groupLands(a.ID) {
 				d.prove(a, g, r)
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// landsWithAhead are the groups ahead that could land in one landing with a
+// group: none from before one that lands by itself, because what is proven lands
+// together with its proof.
+func (d *decision) landsWithAhead(g *Group) []*Group {
+	ahead := d.ahead(g)
+	if g.OneByOne {
+		return nil
+	}
+	for i, a := range slices.Backward(ahead) {
+		if a.OneByOne {
+			return ahead[i+1:]
+		}
+	}
+	return ahead
 }
 
 // prove passes a group by the run of one behind it.

@@ -83,6 +83,42 @@ func TestAProofThatCannotLandIsReplacedByTestsOfItsOwn(t *testing.T) {
 	ok(t, Ended(w))
 }
 
+// The host refuses to land #1 and #2 together: each is to land by itself. An
+// urgent #3 comes in front, and #4 passes with all of them in it. What is proven
+// lands together with its proof, and here that would be through #1: so #3 is not
+// proven, but tested.
+func TestNothingIsProvenThroughOneThatLandsByItself(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency, s.CanOptimisticallyMerge = 4, true
+	w := world(t, s, 2)
+	ok(t, w.Settle())
+	ok(t, w.Refuse(2, "A rule is violated."))
+	w.host.unnamed[2] = true
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	ok(t, w.Settle())
+	delete(w.host.refused, 2)
+	ok(t, w.Open(3, "alice", files{"c": "1"}))
+	urgent := queue.Urgent
+	ok(t, w.Submit(3, Wish{Priority: &urgent}))
+	ok(t, w.Open(4, "alice", files{"d": "1"}))
+	ok(t, w.Submit(4, Wish{}))
+	ok(t, w.Settle())
+	if ahead := w.RunOf(4).Ahead(); len(ahead) != 3 || ahead[0].PR != 3 {
+		t.Fatalf("#4 is tested on %+v, want #3 and the two that are refused together", ahead)
+	}
+	w.Report(w.RunOf(4).Commit, "ci", "success")
+	ok(t, w.Settle())
+	for _, pr := range []int64{3, 1, 2} {
+		w.Report(w.RunOf(pr).Commit, "ci", "success")
+	}
+	ok(t, w.Advance(time.Hour))
+	for pr := range int64(4) {
+		state(t, w, pr+1, queue.Merged)
+	}
+	ok(t, Ended(w))
+}
+
 // The host merges #1, then #2, but does not answer for #2. Nobody merged #2 by
 // hand: the landing is asked for again, and finds it.
 func TestALandingThatStopsWithoutAnAnswerFindsWhatItDid(t *testing.T) {
