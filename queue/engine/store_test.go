@@ -74,18 +74,18 @@ func (m *memory) UpdateDue(ctx context.Context, now time.Time, decide Decide) (q
 		wants := len(h.unread) > 0 || !h.wake.IsZero() && !h.wake.After(now)
 		return h.busy || !wants || h.after.After(now)
 	})
-	for _, id := range due {
-		h := m.queues[id]
-		if len(due) > 1 {
-			m.tell(queue.FactsWait) // not even one that is deaf to facts loses this
-		}
-		if err := m.update(ctx, h, now, decide); err != nil {
-			return id, false, err
-		}
-		m.decisions = append(m.decisions, id)
-		return id, true, nil
+	if len(due) == 0 {
+		return 0, false, nil
 	}
-	return 0, false, nil
+	if len(due) > 1 {
+		m.tell(queue.FactsWait) // not even one that is deaf to facts loses this
+	}
+	id := due[0]
+	if err := m.update(ctx, m.queues[id], now, decide); err != nil {
+		return id, false, err
+	}
+	m.decisions = append(m.decisions, id)
+	return id, true, nil
 }
 
 // update decides without holding the mutex, as the real store holds only the
