@@ -281,6 +281,9 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 	e := d.s.Entries[f.Entry]
 	if e == nil || e.Group != g.ID { // somebody ahead: its own build will say so
 		d.again(g, r, f)
+		if e != nil && e.State == PendingFailure { // which waits for those on top, and they cannot be built
+			d.restart(d.s.Groups[e.Group], GroupChanged, f.Message+" It is tested again.", Actor{})
+		}
 		return
 	}
 	if g.Part != nil { // the line finds out whose conflict it is

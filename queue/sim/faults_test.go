@@ -552,6 +552,40 @@ func TestAnUrgentOneThatPausesLeavesItsSlotToTheNextUrgentOne(t *testing.T) {
 	ok(t, Ended(w))
 }
 
+// #1 has failed, and is held until #2, on top of it, is tested. Meanwhile #3 lands from
+// another lane, and #1 does not merge any more: nothing on top of it can be built. It is
+// tested again itself, which says so, and #2 goes on without it. (TestWhoIsExpectedToFail
+// with 100 steps and -rapid.seed=436839915672889671: they waited for each other for ever.)
+func TestAHeldFailureThatDoesNotMergeAnyMoreHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	settings := queue.DefaultSettings()
+	settings.Mode, settings.Concurrency, settings.PendingFailureDepth = queue.Parallel, 3, 1
+	w := world(t, settings, 0)
+	for n, targets := range []string{"a", "a", "c"} {
+		change := files{"shared": targets}
+		if n == 1 {
+			change = files{"own": "1"}
+		}
+		ok(t, w.Open(int64(n+1), "alice", change))
+		ok(t, w.Targets(int64(n+1), []string{targets}))
+		ok(t, w.Submit(int64(n+1), Wish{}))
+	}
+	ok(t, w.Settle())
+	w.Report(w.RunOf(3).Commit, "ci", "success")
+	w.Report(w.RunOf(1).Commit, "ci", "failure")
+	ok(t, w.Settle())
+	state(t, w, 1, queue.PendingFailure)
+	state(t, w, 3, queue.Merged)
+	w.Restart(2, "bob")
+	w.Auto = true
+	ok(t, w.Advance(time.Hour))
+	if e := w.Entry(1); e.Reason != queue.MergeConflict {
+		t.Errorf("#1 is %s because of %s, want %s", e.State, e.Reason, queue.MergeConflict)
+	}
+	state(t, w, 2, queue.Merged)
+	ok(t, Ended(w))
+}
+
 // #1 lands, nobody hears of it, and then the App is suspended. Who may not look what
 // an attempt before this one did has not been refused: once the App may look again it
 // is seen that the queue landed #1.
