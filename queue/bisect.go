@@ -6,8 +6,8 @@ import (
 )
 
 // This file finds the culprit of a batch that failed. The group steps out of
-// the line; its halves form a line of their own on the very base of the run
-// that failed, first half, then second half on top of the first, and so on
+// the line; its halves, or more parts, form a line of their own on the very base
+// of the run that failed, the first, then the second on top of the first, and so on
 // until one entry fails with nothing uncertain ahead of it. A bisection never
 // lands anything: what passes in it goes back to be tested by the main line.
 
@@ -33,13 +33,24 @@ func (d *decision) bisect(g *Group, r *Run) {
 	members := d.s.members(g)
 	d.wait(g, BisectionRequired, "The batch failed: it is split to find out which pull request is to blame.", Actor{}, r.ID)
 	d.dissolve(g)
-	d.s.Parts = append(slices.Clone(d.s.Parts), d.halves(b.ID, members)...)
+	d.s.Parts = append(slices.Clone(d.s.Parts), d.parts(b.ID, members)...)
 }
 
-// halves makes two parts of entries, the first the larger by one at most.
-func (d *decision) halves(bisection int64, members []*Entry) []GroupID {
-	half := (len(members) + 1) / 2
-	return []GroupID{d.part(bisection, members[:half]).ID, d.part(bisection, members[half:]).ID}
+// parts makes parts of entries, the first ones the larger by one at most: two, and
+// in an adaptive queue one more than there are slots for. The culprit is in the
+// first that fails, or in the last if those before it pass; so with k slots what
+// is left is a part of k+1 after the time of one test.
+func (d *decision) parts(bisection int64, members []*Entry) (ids []GroupID) {
+	n := 2
+	if d.adaptive() {
+		n = int(max(2, min(d.freePartSlots()+1, mostParts)))
+	}
+	for n = min(n, len(members)); n > 0; n-- {
+		size := (len(members) + n - 1) / n
+		ids = append(ids, d.part(bisection, members[:size]).ID)
+		members = members[size:]
+	}
+	return ids
 }
 
 func (d *decision) part(bisection int64, members []*Entry) *Group {
@@ -158,13 +169,13 @@ func (d *decision) culprit(g *Group, why Reason, message string, run RunID) bool
 	return true
 }
 
-// split puts two parts in the place of one.
+// split puts smaller parts in the place of one.
 func (d *decision) split(g *Group) {
 	members, id, run := d.s.members(g), g.Part.Bisection, g.Run
 	d.wait(g, BisectionRequired, "This part of the batch failed: it is split further.", Actor{}, run)
 	at := slices.Index(d.s.Parts, g.ID)
 	d.dissolve(g)
-	d.s.Parts = slices.Insert(slices.Clone(d.s.Parts), at, d.halves(id, members)...)
+	d.s.Parts = slices.Insert(slices.Clone(d.s.Parts), at, d.parts(id, members)...)
 }
 
 // giveBack sends the members of a part to the front of the pending entries.
@@ -242,27 +253,28 @@ func (d *decision) dropLeft(i int) bool {
 	return true
 }
 
-// startParts gives free bisection slots to parts, oldest bisection first.
-func (d *decision) startParts() bool {
-	q := &d.s.Queue
-	free := q.BisectionConcurrency
-	parts := d.s.groups(d.s.Parts)
-	for _, g := range parts {
+// freePartSlots are the slots of bisections that no live run holds.
+func (d *decision) freePartSlots() int64 {
+	free := d.s.Queue.BisectionConcurrency
+	for _, g := range d.s.groups(d.s.Parts) {
 		if r := d.s.run(g); r != nil && r.State.Live() {
 			free--
 		}
 	}
-	if free <= 0 {
+	return free
+}
+
+// startParts gives free bisection slots to parts, oldest bisection first.
+func (d *decision) startParts() bool {
+	q := &d.s.Queue
+	if d.freePartSlots() <= 0 {
 		return false
 	}
-	for _, g := range parts {
+	for _, g := range d.s.groups(d.s.Parts) {
 		if g.Run != "" || !d.due(g.NotBefore) {
 			continue
 		}
 		b := d.bisection(g)
-		if d.partsOf(b.ID)[0] != g && d.frugal() {
-			continue
-		}
 		chain := b.chain(g)
 		redundant := q.OptimizationMode == BisectionSkipRedundantTests && b.knownToFail(chain)
 		if !redundant && !b.builtOnFailure(chain, len(g.Members)) {

@@ -52,6 +52,8 @@ const (
 	hopeFloor = 0.6
 	// batchFloor is the chance that a batch must have to pass.
 	batchFloor = 0.8
+	// mostParts bounds how many parts a search makes of what failed.
+	mostParts = 8
 )
 
 // alone reports whether a group is tested on nothing but what has landed, apart
@@ -244,10 +246,4 @@ func (d *decision) crowded(free []*Entry) bool {
 		there += int64(len(g.Members))
 	}
 	return there > d.s.Queue.Concurrency
-}
-
-// frugal reports whether an adaptive queue searches for culprits with as few runs
-// as it can, one part after the other: others have use for the slots.
-func (d *decision) frugal() bool {
-	return d.adaptive() && d.crowded(d.sorted(d.awaits))
 }
