@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -313,36 +314,84 @@ func (s *storage) sizes(b *testing.B) {
 
 // writes enters more uploads of 10,000 cases: from their bytes, as a job does it.
 func (s *storage) writes(b *testing.B) {
-	gone := func(error) bool { return false }
 	for _, failing := range []int{0, 10} {
 		var all []time.Duration
 		for i := range 20 {
-			repo := i % 2
-			s.now = s.now.Add(time.Minute)
-			var xml bytes.Buffer
-			xml.WriteString(`<testsuites><testsuite name="suite">`)
-			for n := range storedTests {
-				t := storedTest(repo, n)
-				fmt.Fprintf(&xml, `<testcase classname="%s" name="%s" file="%s" time="0.01"`, t.Classname, t.Name, t.File)
-				if (n+i)%1000 == 0 && failing > 0 {
-					fmt.Fprintf(&xml, `><failure type="TimeoutError" message="no answer of %d"/></testcase>`, n)
-				} else {
-					xml.WriteString(`/>`)
-				}
-			}
-			xml.WriteString(`</testsuite></testsuites>`)
-			u := flaky.Upload{Repository: int64(s.repos[repo]), Received: s.now, Sent: flaky.Sent{Trusted: true, Facts: flaky.Facts{Commit: fmt.Sprintf("%040x", s.random.Int64()), Branch: "main", Check: "test"}}}
-			key := [32]byte(slices.Concat(binary.BigEndian.AppendUint64(nil, s.random.Uint64()), make([]byte, 24)))
-			began := time.Now()
-			id, _, err := s.AddUpload(b.Context(), u, key, xml.Bytes())
-			s.must(err)
-			s.must(testreport.Ingest(b.Context(), s.DB, id, gone))
+			took := s.enter(b, s.newUpload(i%2, i, failing))
 			if i >= 2 { // the first of a day notes for each test that it ran
-				all = append(all, time.Since(began))
+				all = append(all, took)
 			}
 		}
 		slices.Sort(all)
 		p50, p99 := quantiles(all)
 		b.Logf("%-40s p50 %7.0f ms  most %7.0f ms  %.0f cases/s", fmt.Sprintf("an upload of 10,000 cases, %d failed", failing), p50, p99, float64(storedTests)/p50*1000)
 	}
+	s.writesTogether(b)
+}
+
+// writesTogether has two repositories enter uploads at the same time, as two
+// workers do on two processors.
+func (s *storage) writesTogether(b *testing.B) {
+	const repos, uploads = 2, 15
+	var all [repos][]madeUpload
+	for i := range uploads {
+		for repo := range all {
+			all[repo] = append(all[repo], s.newUpload(repo, i, 0))
+		}
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for _, list := range all {
+		wg.Go(func() {
+			for _, u := range list {
+				s.enter(b, u)
+			}
+		})
+	}
+	wg.Wait()
+	b.Logf("%-40s %.0f cases/s", "uploads of two repositories at a time", float64(repos*uploads*storedTests)/time.Since(began).Seconds())
+}
+
+// madeUpload is an upload that is ready to be sent.
+type madeUpload struct {
+	upload flaky.Upload
+	key    [32]byte
+	xml    []byte
+}
+
+// newUpload makes the i-th upload of a repository, of all its tests, of which so
+// many fail.
+func (s *storage) newUpload(repo, i, failing int) madeUpload {
+	s.now = s.now.Add(time.Minute)
+	var xml bytes.Buffer
+	xml.WriteString(`<testsuites><testsuite name="suite">`)
+	for n := range storedTests {
+		t := storedTest(repo, n)
+		fmt.Fprintf(&xml, `<testcase classname="%s" name="%s" file="%s" time="0.01"`, t.Classname, t.Name, t.File)
+		if (n+i)%1000 == 0 && failing > 0 {
+			fmt.Fprintf(&xml, `><failure type="TimeoutError" message="no answer of %d"/></testcase>`, n)
+		} else {
+			xml.WriteString(`/>`)
+		}
+	}
+	xml.WriteString(`</testsuite></testsuites>`)
+	return madeUpload{
+		upload: flaky.Upload{Repository: int64(s.repos[repo]), Received: s.now, Sent: flaky.Sent{Trusted: true, Facts: flaky.Facts{Commit: fmt.Sprintf("%040x", s.random.Int64()), Branch: "main", Check: "test"}}},
+		key:    [32]byte(slices.Concat(binary.BigEndian.AppendUint64(nil, s.random.Uint64()), make([]byte, 24))),
+		xml:    xml.Bytes(),
+	}
+}
+
+// enter keeps an upload and enters it, and returns how long that took.
+func (s *storage) enter(b *testing.B, u madeUpload) time.Duration {
+	gone := func(error) bool { return false }
+	began := time.Now()
+	id, _, err := s.AddUpload(b.Context(), u.upload, u.key, u.xml)
+	if err == nil {
+		err = testreport.Ingest(b.Context(), s.DB, id, gone)
+	}
+	if err != nil {
+		b.Error(err)
+	}
+	return time.Since(began)
 }

@@ -37,13 +37,13 @@ func (d *decision) bisect(g *Group, r *Run) {
 }
 
 // parts makes parts of entries, the first ones the larger by one at most: two, and
-// in an adaptive queue one more than there are slots for. The culprit is in the
+// in an adaptive queue one more than searches have slots. The culprit is in the
 // first that fails, or in the last if those before it pass; so with k slots what
 // is left is a part of k+1 after the time of one test.
 func (d *decision) parts(bisection int64, members []*Entry) (ids []GroupID) {
 	n := 2
 	if d.adaptive() {
-		n = int(max(2, min(d.freePartSlots()+1, mostParts)))
+		n = int(min(d.s.Queue.BisectionConcurrency+1, mostParts))
 	}
 	for n = min(n, len(members)); n > 0; n-- {
 		size := (len(members) + n - 1) / n
@@ -253,24 +253,20 @@ func (d *decision) dropLeft(i int) bool {
 	return true
 }
 
-// freePartSlots are the slots of bisections that no live run holds.
-func (d *decision) freePartSlots() int64 {
-	free := d.s.Queue.BisectionConcurrency
-	for _, g := range d.s.groups(d.s.Parts) {
+// startParts gives free bisection slots to parts, oldest bisection first.
+func (d *decision) startParts() bool {
+	q := &d.s.Queue
+	free := q.BisectionConcurrency
+	parts := d.s.groups(d.s.Parts)
+	for _, g := range parts {
 		if r := d.s.run(g); r != nil && r.State.Live() {
 			free--
 		}
 	}
-	return free
-}
-
-// startParts gives free bisection slots to parts, oldest bisection first.
-func (d *decision) startParts() bool {
-	q := &d.s.Queue
-	if d.freePartSlots() <= 0 {
+	if free <= 0 {
 		return false
 	}
-	for _, g := range d.s.groups(d.s.Parts) {
+	for _, g := range parts {
 		if g.Run != "" || !d.due(g.NotBefore) {
 			continue
 		}

@@ -128,7 +128,7 @@
 // fault, stays where it is until what is ahead of it has landed, but is ahead of
 // nobody. A group behind so many that they will probably not all land is on probation,
 // too, whatever is expected of itself. Batches form only when there are more entries
-// than slots. A search for a culprit makes one part more than there are slots for, up
+// than slots. A search for a culprit makes one part more than searches have slots, up
 // to eight, and so takes few rounds. A probation is given its slot in the order of all, so nobody starves; each costs one run more at
 // most. Everything below holds in such a queue too.
 //
