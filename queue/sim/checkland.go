@@ -19,11 +19,19 @@ func (c *Checker) cancelled(w *World) error {
 	return nil
 }
 
-// formed: a group of the line is made only when it can be tested at once.
+// formed: a group of the line is made only when it can be tested at once. One that
+// was begun anew in the same decision, because something ahead of it left, may
+// have lost its slot to a group ahead that had failed and so held none.
 func (c *Checker) formed(w *World) error {
+	free := w.state.Queue.Concurrency
+	for _, r := range w.state.Runs {
+		if r.State.Live() && r.Kind == queue.MainRun {
+			free--
+		}
+	}
 	for _, id := range w.state.Line {
 		g := w.state.Groups[id]
-		if !c.known[id] && g.Run == "" && !g.Direct && !g.Urgent {
+		if !c.known[id] && g.Run == "" && !g.Direct && !g.Urgent && free > 0 {
 			return fmt.Errorf("group %d was formed and waits", id)
 		}
 		c.known[id] = true
