@@ -138,7 +138,11 @@ func (d *decision) start(g *Group) {
 		// its steps are taken as they will be, so that one commit serves all.
 		if r := d.s.run(ahead[len(ahead)-1]); r != nil && (r.State != Building || d.asked(r)) {
 			if rest, current := d.unlanded(r); current && sameSteps(rest, prefix) && d.missesNothing(r) {
-				base, prefix = r.baseOf(rest, q.LandedSeq()), rest
+				// One whose build is asked for once more does not know as what it had the
+				// steps that have landed meanwhile.
+				if behind := r.baseOf(rest, q.LandedSeq()); behind.Commit != "" {
+					base, prefix = behind, rest
+				}
 			}
 		}
 	}

@@ -108,3 +108,28 @@ func anySet(r *rand.Rand) TargetSet {
 	s.Hashes = slices.Compact(s.Hashes)
 	return s
 }
+
+// The build of #2, which is on top of #1, is asked for once more after #1 has
+// landed: as what, that run does not know. #3 goes on top of the target and #2,
+// and not on top of nothing.
+func TestARunGoesOnWhereOthersAreKnownToBe(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(Queue{Key: "00000000-0000-4000-8000-000000000000", Settings: Settings{Mode: Single}, Target: Target{Commit: "landed", Tree: "t1", Epoch: 1}})
+	for n := range int64(3) {
+		e := &Entry{ID: EntryID(fmt.Sprint(n + 1)), State: Pending, Submission: 1, BoundHead: fmt.Sprint("head", n+1), Group: GroupID(n + 1), PullRequest: PullRequest{Number: n + 1}}
+		s.Entries[e.ID] = e
+		s.Groups[e.Group] = &Group{ID: e.Group, Members: []EntryID{e.ID}}
+	}
+	s.Line = []GroupID{2, 3}
+	s.Queue.Landed = []Landed{{Seq: 1, Entry: "1", Submission: 1, PR: 1, Commit: "landed", Tree: "t1"}}
+	one, two := stepOf(s.Entries["1"]), stepOf(s.Entries["2"])
+	s.Runs["r2"] = &Run{ID: "r2", Group: 2, Kind: MainRun, State: Building, Members: []EntryID{"2"}, Base: Base{Commit: "before", Tree: "t0", Epoch: 1}, Chain: []Step{one, two}}
+	s.Groups[2].Run = "r2"
+	d := begin(s, time.Time{})
+	d.builds = []BuildRun{{Run: "r2"}}
+	d.start(s.Groups[3])
+	r := s.run(s.Groups[3])
+	if r.Base.Commit != "landed" || r.Base.Seq != 1 || len(r.Chain) != 2 || r.Chain[0].PR != 2 {
+		t.Errorf("it is built on %+v with %d steps, want on what has landed with two", r.Base, len(r.Chain))
+	}
+}
