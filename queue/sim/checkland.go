@@ -23,12 +23,7 @@ func (c *Checker) cancelled(w *World) error {
 // was begun anew in the same decision, because something ahead of it left, may
 // have lost its slot to a group ahead that had failed and so held none.
 func (c *Checker) formed(w *World) error {
-	free := w.state.Queue.Concurrency
-	for _, r := range w.state.Runs {
-		if r.State.Live() && r.Kind == queue.MainRun {
-			free--
-		}
-	}
+	free := freeSlots(w.state)
 	for _, id := range w.state.Line {
 		g := w.state.Groups[id]
 		if !c.known[id] && g.Run == "" && !g.Direct && !g.Urgent && free > 0 {

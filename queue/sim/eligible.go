@@ -12,20 +12,23 @@ import (
 // culprits has is the search's.
 func (e *engine) eligible(i int) bool {
 	q := &e.s.Queue
+	adaptive := q.Speculation == queue.AdaptiveSpeculation
 	entry := e.s.Entries[entryID(int64(i+1))]
 	switch {
-	case e.freeSlots() <= 0 || entry == nil && q.Batch:
+	case freeSlots(e.s) <= 0 || entry == nil && q.Batch:
 		return false
 	case entry == nil:
 		return true // it waits outside the window
-	case entry.Free() && q.Speculation == queue.AdaptiveSpeculation && e.behind([]queue.EntryID{entry.ID}, e.s.Line):
+	case entry.Free() && adaptive && e.behind([]queue.EntryID{entry.ID}, e.s.Line):
 		return false // on top of what has failed nothing is started
+	case entry.Free() && (!q.Batch || entry.Returned != 0 && !adaptive):
+		return true
 	case entry.Free():
 		since := entry.AdmittedAt
-		if entry.Returned != 0 && q.Speculation == queue.AdaptiveSpeculation {
+		if entry.Returned != 0 {
 			since = entry.StateChangedAt // what came back waits for others again
 		}
-		return !q.Batch || entry.Returned != 0 && q.Speculation != queue.AdaptiveSpeculation || e.clock().Sub(since) >= time.Duration(q.BatchingMaxWaitTimeMinutes)*time.Minute
+		return e.clock().Sub(since) >= time.Duration(q.BatchingMaxWaitTimeMinutes)*time.Minute
 	}
 	g := e.s.Groups[entry.Group]
 	return g != nil && g.Part == nil && g.Run == "" && g.Proof == 0 && !e.behind(g.Members, e.s.Line[:max(slices.Index(e.s.Line, g.ID), 0)])

@@ -172,13 +172,13 @@ func (e *engine) room() int {
 			return most
 		}
 	}
-	return int(min((min(max(e.freeSlots(), 0), most)+1)*size, most))
+	return int(min((min(max(freeSlots(e.s), 0), most)+1)*size, most))
 }
 
 // freeSlots are the slots of the line that no live run holds.
-func (e *engine) freeSlots() int64 {
-	free := e.s.Queue.Concurrency
-	for _, r := range e.s.Runs {
+func freeSlots(s *queue.Snapshot) int64 {
+	free := s.Queue.Concurrency
+	for _, r := range s.Runs {
 		if r.State.Live() && r.Kind == queue.MainRun {
 			free--
 		}
