@@ -132,12 +132,12 @@ func (d *decision) mergeabilitySeen(f MergeabilitySeen) {
 		return
 	}
 	e.RefreshAsked = time.Time{}
-	if below := e.below(len(e.Stack)); f.Head != e.Head || f.Below != below && e.State == NotReady {
-		e.Doubted = true
-		e.RefreshAfter = d.now.Add(refreshPause)
+	if f.Head != e.Head || f.Below != e.below(len(e.Stack)) {
+		if f.Head != e.Head || e.State == NotReady { // once admitted it is tested as it is
+			e.Doubted = true
+			e.RefreshAfter = d.now.Add(refreshPause)
+		}
 		return
-	} else if f.Below != below {
-		return // once admitted it is tested as it is
 	}
 	if f.Value == MergeabilityInProgress || f.Value == MergeabilityUnspecified {
 		e.RefreshTries++
