@@ -164,17 +164,17 @@ func (a *API) findRepository(ctx context.Context, c *call, p place) (queue.Repo,
 
 // find is the queue of a place, within the caller's organisation.
 func (a *API) find(ctx context.Context, c *call, p place) (queue.Queue, error) {
-	q, err := a.store.FindQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch)
-	if err != nil {
-		return queue.Queue{}, orNotFound(fmt.Errorf("find queue: %w", err), p.notFound())
-	}
-	return q, nil
+	return p.found(a.store.FindQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch))
 }
 
 // findToWish is the queue of a place as it was within the last second: whether a
 // wish about it is granted is decided on the queue as it is.
 func (a *API) findToWish(ctx context.Context, c *call, p place) (queue.Queue, error) {
-	q, err := a.store.RecentQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch)
+	return p.found(a.store.RecentQueue(ctx, c.org.ID, p.host, p.owner, p.name, p.branch))
+}
+
+// found is the answer of storage about the queue of a place.
+func (p place) found(q queue.Queue, err error) (queue.Queue, error) {
 	if err != nil {
 		return queue.Queue{}, orNotFound(fmt.Errorf("find queue: %w", err), p.notFound())
 	}
