@@ -31,7 +31,7 @@ const callsPerQueue = 40
 
 // calls counts calls of the API that reach a town's host; git is not counted.
 type calls struct {
-	n, free  atomic.Int64 // all, and those that count for nothing
+	n        atomic.Int64
 	underWay atomic.Int64 // those that are not answered yet, to git too
 	mu       sync.Mutex
 	kinds    map[string]int // by method and path, numbers and hashes left out
@@ -63,26 +63,32 @@ func (c *calls) count(r *http.Request, free bool) {
 	}
 	kind := r.Method + " " + oneOf.ReplaceAllString(r.URL.Path, "/*$2")
 	if free {
-		kind = "free: " + kind
-		c.free.Add(1)
+		kind = freeKind + kind
 	}
 	c.kinds[kind]++
 }
 
+// freeKind is how the kinds of free calls begin.
+const freeKind = "free: "
+
 // since lists the calls that came after some that were counted before, the
-// most frequent kind first.
-func (c *calls) since(before map[string]int) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// most frequent kind first, and says how many count and how many are free.
+func (c *calls) since(before map[string]int) (list string, paid, free int) {
 	var lines []string
-	for kind, n := range c.kinds {
-		if n -= before[kind]; n > 0 {
-			lines = append(lines, fmt.Sprintf("%6d %s", n, kind))
+	for kind, n := range c.byKind() {
+		if n -= before[kind]; n == 0 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%6d %s", n, kind))
+		if strings.HasPrefix(kind, freeKind) {
+			free += n
+		} else {
+			paid += n
 		}
 	}
 	slices.Sort(lines)
 	slices.Reverse(lines)
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n"), paid, free
 }
 
 // byKind is how many calls of each kind have been counted.
