@@ -111,15 +111,13 @@ type Turn func(ctx context.Context, number int64, do func(context.Context) error
 // Teller tells people things on a pull request. Everything is level-triggered:
 // the argument is what shall be there.
 type Teller interface {
-	// Comment makes the one sticky comment of the App that carries marker
-	// read body: it edits the comment, or makes it when there is none. It
-	// returns the comment's id; known is that id from an earlier call, or 0.
-	Comment(ctx context.Context, repo queue.Repo, number int64, known int64, marker, body string) (id int64, err error)
+	// Tell makes the sticky comment and the status checks of a pull request read
+	// so, with one call of the host for all of them. Each is written or not by
+	// itself; what became of it, Told says.
+	Tell(ctx context.Context, repo queue.Repo, number int64, t Telling) Told
 	// Notice adds a comment that carries marker unless one with the same
 	// marker is there.
 	Notice(ctx context.Context, repo queue.Repo, number int64, marker, body string) error
-	// Status makes the App's check run of that name on a commit read so.
-	Status(ctx context.Context, repo queue.Repo, s Status) error
 	// Labels gives a pull request the labels in want that it lacks and takes
 	// those in drop from it; others are left alone. Case does not matter.
 	Labels(ctx context.Context, repo queue.Repo, number int64, want, drop []string) error
@@ -127,11 +125,32 @@ type Teller interface {
 	React(ctx context.Context, repo queue.Repo, comment int64, reaction string) error
 }
 
+// Telling is what people shall see on a pull request.
+type Telling struct {
+	Comment  *Sticky // nil: it is left alone
+	Statuses []Status
+}
+
+// Sticky is the one comment of the App that carries a marker. It is edited, or
+// made when there is none.
+type Sticky struct {
+	ID     int64 // from an earlier telling, or 0
+	Marker string
+	Body   string
+}
+
+// Told is what became of a telling.
+type Told struct {
+	CommentID int64 // of the sticky comment; 0 if it is not known
+	Comment   error
+	Statuses  []error // as Telling.Statuses
+}
+
 // OwnCheck is the name of the App's own check run for the queue of a branch. It
 // is never waited for, even where a rule of the host requires it.
 func OwnCheck(branch string) string { return "Signalbox (" + branch + ")" }
 
-// Status is the App's own check run on a commit.
+// Status is how the App's own check run of a name on a commit shall be.
 type Status struct {
 	Commit     string
 	Name       string

@@ -230,7 +230,7 @@ func (c *chaos) breakages(k *copyOf) []breakage {
 
 // failCall has one of GitHub's next answers go wrong, done or not.
 func (c *chaos) failCall() {
-	paths := []string{"/repos/*/git-receive-pack", "/*/git-receive-pack", "/repos/*/merge", "/repos/*/pulls/*", "/repos/*", "/app/installations/*", "/*/git-upload-pack"}
+	paths := []string{"/repos/*/git-receive-pack", "/*/git-receive-pack", "/repos/*/merge", "/repos/*/pulls/*", "/repos/*", "/app/installations/*", "/*/git-upload-pack", "/graphql"}
 	actions := []string{"fail", "failAfter", "drop", "dropAfter", "slow", "limit"}
 	_ = c.sim.Fail(githubsim.Fault{ // the fields are right: it cannot fail
 		Path: paths[c.dice.IntN(len(paths))], Action: actions[c.dice.IntN(len(actions))], Times: 1 + c.dice.IntN(3), DelayMs: 3000, RetryAfter: 2,

@@ -109,8 +109,11 @@ type Client struct {
 
 	mu     sync.Mutex      // guards conns
 	conns  map[int64]*conn // by installation
-	ownRun *lru[string, int64]
 	emails *lru[string, []string]
+
+	nodes  *lru[string, string]    // the ids that GraphQL has for things, see repoKey
+	ownRun *lru[string, string]    // that of our unfinished check run of a name on a commit
+	silent *lru[string, time.Time] // when a pull request was last read without any comment
 }
 
 var _ gitprovider.Host = (*Client)(nil)
@@ -147,7 +150,8 @@ func New(cfg Config) (*Client, error) {
 	cfg.fill(web)
 	c := &Client{
 		cfg: cfg, log: cfg.Log, base: http.DefaultTransport, key: key, apiURL: api, webURL: web,
-		conns: map[int64]*conn{}, ownRun: newLRU[string, int64](4096), emails: newLRU[string, []string](1024),
+		conns: map[int64]*conn{}, emails: newLRU[string, []string](1024),
+		nodes: newLRU[string, string](16384), ownRun: newLRU[string, string](4096), silent: newLRU[string, time.Time](4096),
 	}
 	if cfg.HTTP != nil && cfg.HTTP.Transport != nil {
 		c.base = cfg.HTTP.Transport

@@ -176,6 +176,9 @@ func (k *conn) once(req *http.Request, body []byte, etag string, known bool) (*h
 		out.Header.Set("Authorization", "token "+token)
 	}
 	endpoint := endpointOf(req.Method, strings.TrimPrefix(req.URL.Path, k.rest.BaseURL.Path))
+	if _, changes := changesOf(ctx); changes {
+		endpoint += " mutation"
+	}
 	resp, err := through.RoundTrip(out)
 	if err != nil {
 		k.c.cfg.OnCall(endpoint, 0)

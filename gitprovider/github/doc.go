@@ -3,9 +3,9 @@
 //
 // # Reads and writes
 //
-// [Client] implements gitprovider.Host with GitHub's REST API and, for
-// everything that makes or moves commits, with git in a local mirror (see
-// package mirror). Every installation of the App has a token, a limiter and a
+// [Client] implements gitprovider.Host with GitHub's REST API, with GraphQL where
+// one call does what takes several by REST, and, for everything that makes or moves
+// commits, with git in a local mirror (see package mirror). Every installation of the App has a token, a limiter and a
 // cache of its own. Reads carry the ETag of the last answer, so that
 // "unchanged" is free. Work that meets a limit waits, as long as its context
 // allows; it is never dropped.
@@ -19,9 +19,9 @@
 //	         an earlier attempt landed: exact landings by their commits in the
 //	         target's first-parent history, host landings by the merge commit
 //	         that the host names for the pull request
-//	Comment  the comment with the marker, edited once more
+//	Tell     the comment with the marker, edited once more, and the App's check
+//	         run of that name on that commit, updated
 //	Notice   the comment with the marker, left alone
-//	Status   the App's check run of that name on that commit, updated
 //	React    the same reaction, which the host keeps once
 //
 // A call whose outcome is unknown (time-out, broken connection, 5xx) is never

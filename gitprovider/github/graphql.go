@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,36 +21,111 @@ func (c *Client) graphQLPath() string {
 	return "graphql"
 }
 
-// isQuery reports whether a call is a query of GraphQL. It is a POST that
-// changes nothing.
-func isQuery(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/graphql") }
+// isGraphQL reports whether a call is one of GraphQL. All of them are a POST.
+func isGraphQL(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/graphql") }
+
+type changesKey struct{}
+
+// changesOf is how many things a call of GraphQL creates, if it is one that changes
+// anything.
+func changesOf(ctx context.Context) (creates int, changes bool) {
+	creates, changes = ctx.Value(changesKey{}).(int)
+	return creates, changes
+}
+
+// graphQLError is an error about one part of an answer, or about all of it when it
+// has no path. See "Errors" in the specification of GraphQL; the type is GitHub's own.
+type graphQLError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Path    []any  `json:"path"` // names and positions
+}
+
+// asError gives it its kind. need is the permission that the App may lack.
+func (e graphQLError) asError(need string) error {
+	said := errors.New(oneLine(e.Message, 300))
+	switch e.Type {
+	case "NOT_FOUND":
+		return &gitprovider.Error{Kind: gitprovider.Gone, Message: "the host does not find it", Err: said}
+	case "FORBIDDEN", "INSUFFICIENT_SCOPES":
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not; it needs the permission " + need, Err: said}
+	case "UNPROCESSABLE":
+		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the host refuses", Err: said}
+	default:
+		return fmt.Errorf("the host's answer: %w", said)
+	}
+}
 
 // query asks a query of GraphQL and decodes what it gives into out. An error
 // in any part of the answer is an error: half an answer judges nothing.
 func (k *conn) query(ctx context.Context, text string, vars map[string]any, out any) error {
 	answer := struct {
-		Data   any `json:"data"`
-		Errors []struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"errors"`
+		Data   any            `json:"data"`
+		Errors []graphQLError `json:"errors"`
 	}{Data: out}
 	_, err := k.call(ctx, http.MethodPost, k.c.graphQLPath(), map[string]any{"query": text, "variables": vars}, &answer)
-	if err != nil {
-		return err
+	if err == nil && len(answer.Errors) > 0 {
+		err = answer.Errors[0].asError("pull_requests: read")
 	}
-	if len(answer.Errors) == 0 {
-		return nil
+	return err
+}
+
+// change is one of the changes that a mutation of GraphQL makes.
+type change struct {
+	field   string         // of Mutation
+	in      string         // the type of its input
+	input   map[string]any // its input
+	give    string         // what is asked for of the result
+	need    string         // the permission that it takes
+	creates bool           // it counts as a creation
+
+	out any   // what was asked for is decoded into it
+	err error // what became of it
+}
+
+// mutate makes changes in one call, in their order, and notes in each what became
+// of it: the host makes or refuses each by itself. Where the call as a whole had no
+// answer, or one that does not speak of a change, nobody knows whether it was made.
+func (k *conn) mutate(ctx context.Context, changes ...*change) {
+	var head, body []string
+	vars := map[string]any{}
+	creates := 0
+	for i, c := range changes {
+		name := fmt.Sprint("c", i)
+		head = append(head, fmt.Sprintf("$%s: %s!", name, c.in))
+		body = append(body, fmt.Sprintf("%s: %s(input: $%s) { %s }", name, c.field, name, c.give))
+		vars[name] = c.input
+		if c.creates {
+			creates++
+		}
 	}
-	said := errors.New(oneLine(answer.Errors[0].Message, 300))
-	switch answer.Errors[0].Type {
-	case "NOT_FOUND":
-		return &gitprovider.Error{Kind: gitprovider.Gone, Message: "the host does not find it", Err: said}
-	case "FORBIDDEN", "INSUFFICIENT_SCOPES":
-		return &gitprovider.Error{Kind: gitprovider.Denied, Message: "the App may not read it; it needs the permission pull_requests: read", Err: said}
-	default:
-		return fmt.Errorf("the host's answer to a query: %w", said)
+	var answer struct {
+		Data   map[string]json.RawMessage `json:"data"`
+		Errors []graphQLError             `json:"errors"`
 	}
+	text := fmt.Sprintf("mutation(%s) {\n  %s\n}", strings.Join(head, ", "), strings.Join(body, "\n  "))
+	ctx = context.WithValue(ctx, changesKey{}, creates)
+	_, err := k.call(ctx, http.MethodPost, k.c.graphQLPath(), map[string]any{"query": text, "variables": vars}, &answer)
+	for i, c := range changes {
+		name := fmt.Sprint("c", i)
+		c.err = err
+		for _, e := range answer.Errors {
+			if c.err == nil && (len(e.Path) == 0 || e.Path[0] == name || answer.Data == nil) {
+				c.err = e.asError(c.need)
+			}
+		}
+		if c.err == nil {
+			c.err = c.take(answer.Data[name])
+		}
+	}
+}
+
+// take decodes the result of a change.
+func (c *change) take(result json.RawMessage) error {
+	if len(result) == 0 || string(result) == "null" {
+		return errors.New("the host's answer does not say what became of it")
+	}
+	return json.Unmarshal(result, c.out)
 }
 
 // reviewed is what people said about a pull request's head.

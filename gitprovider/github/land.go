@@ -313,7 +313,8 @@ func (l *landing) announced(ctx context.Context, number int64, commit string, la
 		return land(ctx)
 	}
 	return l.turn(ctx, number, func(ctx context.Context) error {
-		if err := l.c.status(ctx, l.k, l.repo, texts.Landing(l.work.Branch, commit)); err != nil {
+		told := l.c.Tell(ctx, l.repo, number, gitprovider.Telling{Statuses: []gitprovider.Status{texts.Landing(l.work.Branch, commit)}})
+		if err := told.Statuses[0]; err != nil {
 			return err
 		}
 		return land(ctx)

@@ -205,7 +205,7 @@ func TestALandingTellsPeopleInTurn(t *testing.T) {
 			if !slices.Equal(w.turns, tt.want) {
 				t.Errorf("it had the turns %v, want %v", w.turns, tt.want)
 			}
-			if w.calls["POST /repos/:/:/check-runs"] == 0 {
+			if w.calls["POST /graphql mutation"] == 0 {
 				t.Error("our check was not set")
 			}
 		})

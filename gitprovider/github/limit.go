@@ -18,7 +18,7 @@ import (
 // that, but for what goes first: see limiter.
 type Limits struct {
 	Concurrent         int // calls in flight; 100
-	PointsPerMinute    int // a read is one, a write five; 900
+	PointsPerMinute    int // a read is one, a write five, and so is a GraphQL call that changes something; 900
 	CreationsPerMinute int // comments, pull requests, check runs, reactions; 80
 	CreationsPerHour   int // 500
 }
@@ -160,13 +160,13 @@ type ask struct {
 	class    class
 	resource string
 	points   float64
-	creates  bool // counts as a creation
+	creates  int  // how many creations it counts as
 	writes   bool // content: one at a time
 }
 
 // resource is what a call is counted under by the host.
 func resource(req *http.Request) string {
-	if isQuery(req) {
+	if isGraphQL(req) {
 		return "graphql"
 	}
 	return "core"
@@ -174,12 +174,17 @@ func resource(req *http.Request) string {
 
 func askOf(req *http.Request) ask {
 	a := ask{class: classOf(req.Context()), resource: resource(req), points: 5}
-	if isQuery(req) || req.Method == http.MethodGet || req.Method == http.MethodHead {
+	creates, changes := changesOf(req.Context())
+	switch {
+	case isGraphQL(req) && changes:
+		a.creates, a.writes = creates, true
+	case isGraphQL(req) || req.Method == http.MethodGet || req.Method == http.MethodHead:
 		a.points = 1
-		return a
+	case req.Method == http.MethodPost:
+		a.creates, a.writes = 1, true
+	case req.Method == http.MethodPatch:
+		a.writes = true
 	}
-	a.creates = req.Method == http.MethodPost
-	a.writes = a.creates || req.Method == http.MethodPatch
 	return a
 }
 
@@ -188,7 +193,7 @@ func askOf(req *http.Request) ask {
 // to try again.
 func (m *limiter) wait(ctx context.Context, req *http.Request) (done func(), err error) {
 	a := askOf(req)
-	place := m.turns[turn{a.class, a.resource, a.creates}]
+	place := m.turns[turn{a.class, a.resource, a.creates > 0}]
 	select {
 	case place <- struct{}{}:
 		defer func() { <-place }()
@@ -235,8 +240,8 @@ func (m *limiter) may(a ask) (delay time.Duration, ok bool) {
 	}
 	if a.class != goesFirst {
 		delay = m.points.missing(a.points, kept[a.class], now)
-		if a.creates {
-			delay = max(delay, m.perMin.missing(1, kept[a.class], now), m.perHour.missing(1, kept[a.class], now))
+		if n := float64(a.creates); n > 0 {
+			delay = max(delay, m.perMin.missing(n, kept[a.class], now), m.perHour.missing(n, kept[a.class], now))
 		}
 		if delay > 0 {
 			return delay, false
@@ -267,10 +272,8 @@ func (m *limiter) reserved(a ask, now time.Time) time.Duration {
 // begin takes what a call costs. mu is held.
 func (m *limiter) begin(a ask) {
 	m.points.take(a.points)
-	if a.creates {
-		m.perMin.take(1)
-		m.perHour.take(1)
-	}
+	m.perMin.take(float64(a.creates))
+	m.perHour.take(float64(a.creates))
 	m.free--
 	m.writing = m.writing || a.writes
 	m.changed()

@@ -307,3 +307,31 @@ func TestALimitOnTokensIsNoSuspension(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 }
+
+// A call of GraphQL costs what it does, and one that changes something is a write.
+func TestWhatACallCosts(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	changing := func(creates int) context.Context { return context.WithValue(ctx, changesKey{}, creates) }
+	for _, c := range []struct {
+		name, method, path string
+		ctx                context.Context
+		want               ask
+	}{
+		{"read", "GET", "/repos/a/b", ctx, ask{class: goesNormal, resource: "core", points: 1}},
+		{"make", "POST", "/repos/a/b/pulls", ctx, ask{class: goesNormal, resource: "core", points: 5, creates: 1, writes: true}},
+		{"change", "PATCH", "/repos/a/b/pulls/1", ctx, ask{class: goesNormal, resource: "core", points: 5, writes: true}},
+		{"merge", "PUT", "/repos/a/b/pulls/1/merge", ctx, ask{class: goesNormal, resource: "core", points: 5}},
+		{"query", "POST", "/graphql", ctx, ask{class: goesNormal, resource: "graphql", points: 1}},
+		{"mutation that makes two", "POST", "/graphql", changing(2), ask{class: goesNormal, resource: "graphql", points: 5, creates: 2, writes: true}},
+		{"mutation that changes", "POST", "/api/graphql", last(changing(0)), ask{class: goesLast, resource: "graphql", points: 5, writes: true}},
+	} {
+		req, err := http.NewRequestWithContext(c.ctx, c.method, "http://host.example"+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := askOf(req); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}

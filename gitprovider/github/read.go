@@ -37,7 +37,25 @@ func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int6
 	if p.Number != number || !validCommit(p.Head) || p.Base == "" || p.UpdatedAt.IsZero() {
 		return nil, queue.PullRequestSeen{}, fmt.Errorf("read pull request %d of %s: the host's answer does not describe one", number, repo)
 	}
+	c.learnNodes(repo, pr)
 	return pr, queue.PullRequestSeen{PullRequest: p, Read: true}, nil
+}
+
+// learnNodes notes what GraphQL calls a pull request and its repository, and whether
+// anybody has commented on it.
+func (c *Client) learnNodes(repo queue.Repo, pr *github.PullRequest) {
+	key := pullKey(repo, int64(pr.GetNumber()))
+	if node := pr.GetNodeID(); node != "" {
+		c.nodes.put(key, node)
+	}
+	if base := pr.GetBase().GetRepo(); base.GetID() == repo.HostID && base.GetNodeID() != "" {
+		c.nodes.put(repoKey(repo), base.GetNodeID())
+	}
+	if pr.Comments != nil && *pr.Comments == 0 {
+		c.silent.put(key, c.cfg.Now())
+	} else {
+		c.silent.drop(key)
+	}
 }
 
 // OpenPullRequests lists pull requests into a branch, see gitprovider.Reader.

@@ -136,7 +136,7 @@ func TestChecksAreTheNewestOfEachNameOnAllPages(t *testing.T) {
 	report("ci", "failure", true)
 	report("waiting", "pending", true)
 	report("running", "pending", false)
-	w.must(w.c.Status(w.ctx, w.repo, gitprovider.Status{Commit: a.Head, Name: "Signalbox (main)", Status: "completed", Conclusion: "failure"}))
+	w.must(w.check(a.PR, gitprovider.Status{Commit: a.Head, Name: "Signalbox (main)", Status: "completed", Conclusion: "failure"}))
 	reports, err := w.c.Checks(w.ctx, w.repo, a.Head)
 	w.must(err)
 	by := map[string]queue.Report{}
@@ -333,7 +333,9 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 				_, _, err := c.Land(ctx, repo, queue.Land{Branch: "main", Steps: make([]queue.StepSpec, 1)}, nil)
 				return err
 			},
-			"comment":    func() error { _, err := c.Comment(ctx, repo, 1, 0, "m", "b"); return err },
+			"comment": func() error {
+				return c.Tell(ctx, repo, 1, gitprovider.Telling{Comment: &gitprovider.Sticky{Marker: "m", Body: "b"}}).Comment
+			},
 			"permission": func() error { p, err := c.Permission(ctx, repo, queue.Actor{Login: "x"}); return orNone(p, err) },
 		} {
 			if err := call(); err == nil || gitprovider.KindOf(err) != gitprovider.Transient {

@@ -410,7 +410,7 @@ func TestBC53EveryConclusionOfARequiredCheck(t *testing.T) {
 func TestBC55OurOwnRequiredCheckDoesNotHoldBack(t *testing.T) {
 	w := newWorld(t, func(n *githubsim.NewRepo) { n.RequiredChecks = []string{"test", "Signalbox (main)"} })
 	a := w.open("a.txt", "a\n")
-	w.must(w.c.Status(w.ctx, w.repo, gitprovider.Status{Commit: a.Head, Name: "Signalbox (main)", Status: "in_progress"}))
+	w.must(w.check(a.PR, gitprovider.Status{Commit: a.Head, Name: "Signalbox (main)", Status: "in_progress"}))
 	w.ready(a.PR, "")
 	if b := w.built(oneRun("r1", queue.Squash, 1, a)); len(b.Required) != 1 || b.Required[0].Name != "test" {
 		t.Errorf("%+v", b.Required)

@@ -2,9 +2,12 @@ package github
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,36 +23,246 @@ const (
 	maxSummary = 65000
 )
 
-// Comment keeps the one comment with a marker, see gitprovider.Teller.
-func (c *Client) Comment(ctx context.Context, repo queue.Repo, number int64, known int64, marker, body string) (int64, error) {
-	ctx = last(ctx)
+// Tell writes the sticky comment and the status checks, see gitprovider.Teller. What
+// there is already is looked for where we do not know it; then one call writes all.
+// What is gone by then is looked for once more.
+//
+// A check run that is completed is not opened again: a new one of the same name takes
+// its place.
+func (c *Client) Tell(ctx context.Context, repo queue.Repo, number int64, t gitprovider.Telling) gitprovider.Told {
+	told := gitprovider.Told{Statuses: make([]error, len(t.Statuses))}
 	k, err := c.conn(repo)
 	if err != nil {
-		return 0, err
+		told.Comment = err
+		for i := range told.Statuses {
+			told.Statuses[i] = err
+		}
+		return told
 	}
-	body = withMarker(marker, body)
-	if known == 0 {
-		if known, err = c.findComment(ctx, k, repo, number, marker); err != nil {
-			return 0, err
-		}
+	w := writing{c: c, k: k, repo: repo, number: number}
+	var parts, checks []*written
+	var sticky *written
+	if t.Comment != nil {
+		sticky = w.sticky(*t.Comment, &told.CommentID)
+		parts = append(parts, sticky)
 	}
-	if known != 0 {
-		_, err := k.call(ctx, http.MethodPatch, at(repo, "issues", "comments", known), map[string]string{"body": body}, nil)
-		if err == nil {
-			return known, nil
-		}
-		if status := statusOf(err); status != http.StatusNotFound && status != http.StatusGone {
-			return 0, explain(err, "edit the comment on pull request %d of %s", number, repo)
-		}
-		// Somebody deleted it, or it is not where we remember it.
-		if known, err = c.findComment(ctx, k, repo, number, marker); err != nil {
-			return 0, err
-		}
-		if known != 0 {
-			return c.Comment(ctx, repo, number, 0, marker, body)
-		}
+	for _, s := range t.Statuses {
+		checks = append(checks, w.status(s))
 	}
-	return c.addComment(ctx, k, repo, number, body)
+	w.write(last(ctx), append(parts, checks...))
+	if sticky != nil {
+		told.Comment = sticky.err
+	}
+	for i, p := range checks {
+		told.Statuses[i] = p.err
+	}
+	return told
+}
+
+// writing is what is told on one pull request.
+type writing struct {
+	c      *Client
+	k      *conn
+	repo   queue.Repo
+	number int64
+}
+
+// written is one thing that is told.
+type written struct {
+	doing string // for people
+	// prepare finds out how it is to be written: changed or made.
+	prepare func(context.Context) (*change, error)
+	// wrote takes note that it was; forget, that nobody knows what there is now.
+	wrote  func() error
+	forget func()
+
+	change *change
+	err    error // what became of it
+}
+
+// write writes parts. One that was to be changed and is gone is prepared again.
+func (w writing) write(ctx context.Context, parts []*written) {
+	for try := 1; len(parts) > 0; try++ {
+		var ready []*change
+		for _, p := range parts {
+			if p.change, p.err = p.prepare(ctx); p.err == nil {
+				ready = append(ready, p.change)
+			}
+		}
+		if len(ready) > 0 {
+			w.k.mutate(ctx, ready...)
+		}
+		var again []*written
+		for _, p := range parts {
+			if p.err == nil {
+				p.err = p.outcome()
+			}
+			if p.err == nil {
+				continue
+			}
+			p.forget()
+			if p.change != nil && !p.change.creates && gitprovider.KindOf(p.err) == gitprovider.Gone && try == 1 {
+				again = append(again, p)
+			}
+			p.err = explain(p.err, "%s of %s", p.doing, w.repo)
+		}
+		parts = again
+	}
+}
+
+func (p *written) outcome() error {
+	if p.change.err != nil {
+		return p.change.err
+	}
+	return p.wrote()
+}
+
+// commentJSON is a comment as GraphQL names it.
+type commentJSON struct {
+	Node string          `json:"id"`
+	ID   json.RawMessage `json:"fullDatabaseId"` // a number, as text
+}
+
+// sticky is the sticky comment; id becomes what REST and webhooks call it.
+func (w writing) sticky(s gitprovider.Sticky, id *int64) *written {
+	pull := pullKey(w.repo, w.number)
+	body := withMarker(s.Marker, s.Body)
+	var out struct {
+		Comment commentJSON                `json:"issueComment"`
+		Edge    struct{ Node commentJSON } `json:"commentEdge"`
+	}
+	p := &written{doing: fmt.Sprintf("write the comment on pull request %d", w.number)}
+	*id = s.ID
+	p.prepare = func(ctx context.Context) (*change, error) {
+		node, err := w.findSticky(ctx, s.Marker, id)
+		if err != nil {
+			return nil, err
+		}
+		if node != "" {
+			return &change{field: "updateIssueComment", in: "UpdateIssueCommentInput", input: map[string]any{"id": node, "body": body},
+				give: "issueComment { id }", need: "issues: write", out: &out}, nil
+		}
+		subject, err := w.node(ctx, pull)
+		if err != nil {
+			return nil, err
+		}
+		return &change{field: "addComment", in: "AddCommentInput", input: map[string]any{"subjectId": subject, "body": body},
+			give: "commentEdge { node { id fullDatabaseId } }", need: "issues: write", creates: true, out: &out}, nil
+	}
+	p.wrote = func() (err error) {
+		if p.change.creates {
+			w.c.silent.drop(pull)
+			if *id, err = strconv.ParseInt(strings.Trim(string(out.Edge.Node.ID), `"`), 10, 64); err != nil || out.Edge.Node.Node == "" {
+				return errors.New("the host's answer does not describe the comment")
+			}
+			w.c.nodes.put(commentKey(w.repo, *id), out.Edge.Node.Node)
+		}
+		return nil
+	}
+	p.forget = func() {
+		w.c.silent.drop(pull)
+		w.c.nodes.drop(pull)
+		w.c.nodes.drop(commentKey(w.repo, *id))
+		*id = 0
+	}
+	return p
+}
+
+// findSticky finds the sticky comment, "" if there is none. One that we have not
+// written before is looked for, unless the pull request has just been seen without
+// any comment.
+func (w writing) findSticky(ctx context.Context, marker string, id *int64) (node string, err error) {
+	if *id != 0 {
+		if node, known := w.c.nodes.get(commentKey(w.repo, *id)); known {
+			return node, nil
+		}
+	} else if seen, ok := w.c.silent.get(pullKey(w.repo, w.number)); ok && w.c.cfg.Now().Sub(seen) < silentFor {
+		return "", nil
+	}
+	*id, node, err = w.c.findComment(ctx, w.k, w.repo, w.number, marker)
+	if err == nil && *id != 0 {
+		w.c.nodes.put(commentKey(w.repo, *id), node)
+	}
+	return node, err
+}
+
+// silentFor is for how long a pull request that was read without any comment is
+// believed to have none. Whoever else tells people on it has the turn and stores what
+// he made before we come; he would have to die in between, and who takes over his
+// work comes later than this.
+const silentFor = time.Minute
+
+// The keys of what has a node: GraphQL knows everything by that alone.
+func repoKey(repo queue.Repo) string { return fmt.Sprint("repository ", repo.HostID) }
+func pullKey(repo queue.Repo, number int64) string {
+	return fmt.Sprint("pull ", repo.HostID, " ", number)
+}
+func commentKey(repo queue.Repo, id int64) string {
+	return fmt.Sprint("comment ", repo.HostID, " ", id)
+}
+
+// node is the id that GraphQL knows the pull request or its repository by. Whoever
+// reads a pull request learns both, see Client.pull.
+func (w writing) node(ctx context.Context, key string) (string, error) {
+	if node, known := w.c.nodes.get(key); known {
+		return node, nil
+	}
+	if _, _, err := w.c.pull(ctx, w.k, w.repo, w.number); err != nil {
+		return "", err
+	}
+	if node, known := w.c.nodes.get(key); known {
+		return node, nil
+	}
+	return "", fmt.Errorf("the host's answer about pull request %d of %s has no node ids", w.number, w.repo)
+}
+
+// status is our check run of a name on a commit.
+func (w writing) status(s gitprovider.Status) *written {
+	key := fmt.Sprint(w.repo.HostID, " ", s.Commit, " ", s.Name)
+	var out struct {
+		Run struct {
+			Node string `json:"id"`
+		} `json:"checkRun"`
+	}
+	p := &written{doing: fmt.Sprintf("write the check %q on %.10s", s.Name, s.Commit)}
+	looked := s.New
+	p.prepare = func(ctx context.Context) (*change, error) {
+		run, known := w.c.ownRun.get(key)
+		if !known && !looked {
+			var err error
+			if run, err = w.c.findRun(ctx, w.k, w.repo, s); err != nil {
+				return nil, err
+			}
+		}
+		repository, err := w.node(ctx, repoKey(w.repo))
+		if err != nil {
+			return nil, err
+		}
+		ch := &change{field: "updateCheckRun", in: "UpdateCheckRunInput", input: statusInput(s, w.c.cfg.Now().UTC()), give: "checkRun { id }", need: "checks: write", out: &out}
+		ch.input["repositoryId"], ch.input["checkRunId"] = repository, run
+		if run == "" {
+			ch.field, ch.in, ch.creates = "createCheckRun", "CreateCheckRunInput", true
+			delete(ch.input, "checkRunId")
+			ch.input["headSha"] = s.Commit
+		}
+		return ch, nil
+	}
+	p.wrote = func() error {
+		// One that is completed is looked for again, because what is to be done
+		// depends on how it is.
+		if s.Status == "completed" || out.Run.Node == "" {
+			w.c.ownRun.drop(key)
+		} else {
+			w.c.ownRun.put(key, out.Run.Node)
+		}
+		return nil
+	}
+	p.forget = func() {
+		looked = false
+		w.c.ownRun.drop(key)
+		w.c.nodes.drop(repoKey(w.repo))
+	}
+	return p
 }
 
 // Notice adds a comment once, see gitprovider.Teller.
@@ -59,12 +272,15 @@ func (c *Client) Notice(ctx context.Context, repo queue.Repo, number int64, mark
 	if err != nil {
 		return err
 	}
-	there, err := c.findComment(ctx, k, repo, number, marker)
+	there, _, err := c.findComment(ctx, k, repo, number, marker)
 	if err != nil || there != 0 {
 		return err
 	}
-	_, err = c.addComment(ctx, k, repo, number, withMarker(marker, body))
-	return err
+	c.silent.drop(pullKey(repo, number))
+	if _, err := k.call(ctx, http.MethodPost, at(repo, "issues", number, "comments"), map[string]string{"body": withMarker(marker, body)}, nil); err != nil {
+		return explain(err, "comment on pull request %d of %s", number, repo)
+	}
+	return nil
 }
 
 // withMarker makes sure that a body carries its marker, in an HTML comment,
@@ -84,23 +300,13 @@ func withMarker(marker, body string) string {
 	return body
 }
 
-func (c *Client) addComment(ctx context.Context, k *conn, repo queue.Repo, number int64, body string) (int64, error) {
-	var out github.IssueComment
-	if _, err := k.call(ctx, http.MethodPost, at(repo, "issues", number, "comments"), map[string]string{"body": body}, &out); err != nil {
-		return 0, explain(err, "comment on pull request %d of %s", number, repo)
-	}
-	if out.GetID() == 0 {
-		return 0, fmt.Errorf("comment on pull request %d of %s: the host's answer does not describe the comment", number, repo)
-	}
-	return out.GetID(), nil
-}
-
 // findComment looks for a comment of our own that carries a marker, on all
-// pages; 0 = none. Of several the oldest. Comments of others do not count,
+// pages, with the id that GraphQL knows it by; 0 = none. Of several the oldest. Comments of others do not count,
 // whatever they quote.
-func (c *Client) findComment(ctx context.Context, k *conn, repo queue.Repo, number int64, marker string) (id int64, err error) {
+func (c *Client) findComment(ctx context.Context, k *conn, repo queue.Repo, number int64, marker string) (id int64, node string, err error) {
 	type comment struct {
 		ID   int64        `json:"id"`
+		Node string       `json:"node_id"`
 		Body string       `json:"body"`
 		User *github.User `json:"user"`
 		Via  *github.App  `json:"performed_via_github_app"`
@@ -109,15 +315,15 @@ func (c *Client) findComment(ctx context.Context, k *conn, repo queue.Repo, numb
 		for _, m := range page {
 			ours := m.Via.GetID() == c.cfg.AppID || m.User.GetType() == "Bot" && strings.EqualFold(m.User.GetLogin(), c.cfg.BotLogin)
 			if ours && strings.Contains(m.Body, marker) && (id == 0 || m.ID < id) {
-				id = m.ID
+				id, node = m.ID, m.Node
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, explain(err, "read the comments of pull request %d of %s", number, repo)
+		return 0, "", explain(err, "read the comments of pull request %d of %s", number, repo)
 	}
-	return id, nil
+	return id, node, nil
 }
 
 // React puts a reaction on a comment, see gitprovider.Teller.
@@ -134,81 +340,30 @@ func (c *Client) React(ctx context.Context, repo queue.Repo, comment int64, reac
 	return nil
 }
 
-// Status keeps the App's check run of a name on a commit, see
-// gitprovider.Teller. A check run that is completed is not opened again: a
-// new one of the same name takes its place.
-func (c *Client) Status(ctx context.Context, repo queue.Repo, s gitprovider.Status) error {
-	ctx = last(ctx)
-	k, err := c.conn(repo)
-	if err != nil {
-		return err
-	}
-	return c.status(ctx, k, repo, s)
-}
-
-func (c *Client) status(ctx context.Context, k *conn, repo queue.Repo, s gitprovider.Status) error {
-	key := fmt.Sprint(repo.HostID, " ", s.Commit, " ", s.Name)
-	id, known := c.ownRun.get(key)
-	if !known && !s.New {
-		var err error
-		if id, err = c.findRun(ctx, k, repo, s); err != nil {
-			return err
-		}
-	}
-	body := statusBody(s, c.cfg.Now().UTC())
-	if id != 0 {
-		_, err := k.call(ctx, http.MethodPatch, at(repo, "check-runs", id), body, nil)
-		if err == nil {
-			c.remember(key, id, s)
-			return nil
-		}
-		c.ownRun.drop(key)
-		if statusOf(err) != http.StatusNotFound {
-			return explain(err, "update check run %q on %.10s of %s", s.Name, s.Commit, repo)
-		}
-	}
-	body["head_sha"] = s.Commit
-	var out github.CheckRun
-	if _, err := k.call(ctx, http.MethodPost, at(repo, "check-runs"), body, &out); err != nil {
-		return explain(err, "make check run %q on %.10s of %s", s.Name, s.Commit, repo)
-	}
-	c.remember(key, out.GetID(), s)
-	return nil
-}
-
-// remember keeps the id of a check run that can still be updated. Others are
-// looked for again, because what is to be done depends on how they are.
-func (c *Client) remember(key string, id int64, s gitprovider.Status) {
-	if id == 0 || s.Status == "completed" {
-		c.ownRun.drop(key)
-		return
-	}
-	c.ownRun.put(key, id)
-}
-
-// findRun looks for our newest check run of a name on a commit; 0 = none that
-// can become what is wanted.
-func (c *Client) findRun(ctx context.Context, k *conn, repo queue.Repo, s gitprovider.Status) (id int64, err error) {
-	done := false
+// findRun looks for our newest check run of a name on a commit and returns the id
+// that GraphQL knows it by; "" = none that can become what is wanted.
+func (c *Client) findRun(ctx context.Context, k *conn, repo queue.Repo, s gitprovider.Status) (node string, err error) {
+	id, done := int64(0), false
 	query := fmt.Sprintf("?filter=latest&app_id=%d&check_name=%s", c.cfg.AppID, url.QueryEscape(s.Name))
 	err = pages(ctx, k, at(repo, "commits", s.Commit, "check-runs")+query, func(page github.ListCheckRunsResults) error {
 		for _, run := range page.CheckRuns {
 			if run.GetApp().GetID() == c.cfg.AppID && run.GetName() == s.Name && run.GetID() > id {
-				id, done = run.GetID(), run.GetStatus() == "completed"
+				id, node, done = run.GetID(), run.GetNodeID(), run.GetStatus() == "completed"
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, explain(err, "look for check run %q on %.10s of %s", s.Name, s.Commit, repo)
+		return "", explain(err, "look for check run %q on %.10s of %s", s.Name, s.Commit, repo)
 	}
 	if done && s.Status != "completed" {
-		return 0, nil
+		return "", nil
 	}
-	return id, nil
+	return node, nil
 }
 
-func statusBody(s gitprovider.Status, now time.Time) map[string]any {
+// statusInput is a check run as GraphQL takes it.
+func statusInput(s gitprovider.Status, now time.Time) map[string]any {
 	cut := func(text string, most int) string {
 		text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "")
 		if len(text) > most {
@@ -216,10 +371,10 @@ func statusBody(s gitprovider.Status, now time.Time) map[string]any {
 		}
 		return text
 	}
-	body := map[string]any{"name": s.Name, "status": s.Status}
+	body := map[string]any{"name": s.Name, "status": strings.ToUpper(s.Status)}
 	if s.Status == "completed" {
-		body["conclusion"] = s.Conclusion
-		body["completed_at"] = now.Format(time.RFC3339)
+		body["conclusion"] = strings.ToUpper(s.Conclusion)
+		body["completedAt"] = now.Format(time.RFC3339)
 	}
 	if s.Title != "" || s.Summary != "" {
 		title := cut(s.Title, 250)
@@ -229,7 +384,7 @@ func statusBody(s gitprovider.Status, now time.Time) map[string]any {
 		body["output"] = map[string]string{"title": title, "summary": cut(s.Summary, maxSummary)}
 	}
 	if strings.HasPrefix(s.URL, "https://") || strings.HasPrefix(s.URL, "http://") {
-		body["details_url"] = s.URL
+		body["detailsUrl"] = s.URL
 	}
 	return body
 }

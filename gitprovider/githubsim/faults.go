@@ -20,7 +20,8 @@ type Fault struct {
 	Method string `json:"method"`
 	// Path is compared with the path of the call without /api/v3: equal to
 	// it, a prefix of it, or a pattern where * is any text. Git's own paths
-	// count too: "/acme/app.git/git-receive-pack".
+	// count too: "/acme/app.git/git-receive-pack". Calls of GraphQL all have one
+	// path, so theirs goes on with what they ask: "/graphql*addComment(*".
 	Path string `json:"path"`
 	// Action is fail (answer Status, nothing is done), failAfter (it is done,
 	// then Status is answered), slow (answered DelayMs late), limit (403 with
@@ -141,7 +142,16 @@ func (p *faultPlan) take(method, asked string) (Fault, bool) {
 
 // withFaults runs a call, or what its fault makes of it.
 func (s *Server) withFaults(w http.ResponseWriter, r *http.Request, asked string, do func(http.ResponseWriter)) {
-	f, ok := s.faults.take(r.Method, asked)
+	named := asked
+	if asked == "/graphql" {
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		if err != nil {
+			return // the client hung up
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		named += string(body)
+	}
+	f, ok := s.faults.take(r.Method, named)
 	if !ok {
 		do(w)
 		return

@@ -34,8 +34,8 @@ func value(v any) func(map[string]any) (any, error) {
 	return func(map[string]any) (any, error) { return v, nil }
 }
 
-// graphQL answers POST /graphql. A query that the schema does not allow gets
-// GitHub's errors for it, with status 200.
+// graphQL answers POST /graphql. A query or mutation that the schema does not allow
+// gets GitHub's errors for it, with status 200, and nothing is done.
 func (c *call) graphQL() (any, error) {
 	var in struct {
 		Query     string         `json:"query"`
@@ -51,8 +51,8 @@ func (c *call) graphQL() (any, error) {
 	if len(problems) > 0 {
 		return object{"errors": graphQLProblems(problems)}, nil
 	}
-	if len(doc.Operations) != 1 || doc.Operations[0].Operation != ast.Query {
-		return object{"errors": []any{object{"message": "One query is answered, and nothing else."}}}, nil
+	if len(doc.Operations) != 1 || doc.Operations[0].Operation == ast.Subscription {
+		return object{"errors": []any{object{"message": "One query or mutation is answered, and nothing else."}}}, nil
 	}
 	op := doc.Operations[0]
 	vars, err := validator.VariableValues(schema(), op, in.Variables)
@@ -62,7 +62,11 @@ func (c *call) graphQL() (any, error) {
 	x := &execution{c: c, vars: vars}
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	data := x.fields(op.SelectionSet, c.queryNode(), nil)
+	root := c.queryNode()
+	if op.Operation == ast.Mutation {
+		root = c.mutationNode()
+	}
+	data := x.fields(op.SelectionSet, root, nil)
 	answer := object{"data": data}
 	if len(x.errors) > 0 {
 		answer["errors"] = x.errors
@@ -95,7 +99,7 @@ func places(at []gqlerror.Location) []any {
 	return out
 }
 
-// execution answers one query.
+// execution answers one query or mutation.
 type execution struct {
 	c      *call
 	vars   map[string]any

@@ -76,7 +76,8 @@ func TestGraphQL(t *testing.T) {
 		{"a missing variable", `query($o: String!) { repository(owner: $o, name: "app") { nameWithOwner } }`, nil, `"errors"`},
 		{"no query", ``, nil, "A query attribute must be specified"},
 		{"nonsense", `{{{`, nil, `"errors"`},
-		{"a change", `mutation { x }`, nil, `"errors"`},
+		{"an unknown change", `mutation { x }`, nil, `Field 'x' doesn't exist on type 'Mutation'`},
+		{"two questions", `query a { __typename } query b { __typename }`, nil, "and nothing else"},
 	} {
 		status, got := w.ask("/graphql", w.token(), c.query, c.vars)
 		if status != 200 || got != c.want && (strings.HasPrefix(c.want, "{") || !strings.Contains(got, c.want)) {
@@ -88,6 +89,73 @@ func TestGraphQL(t *testing.T) {
 	}
 	if status, got := w.ask("/api/graphql", w.token(), "{ __typename }", nil); status != 200 || got != `{"data":{"__typename":"Query"}}` {
 		t.Errorf("%d %s", status, got)
+	}
+}
+
+// Changes are made in their order, each by itself, under the same checks as by REST.
+func TestGraphQLChangesThings(t *testing.T) {
+	w := newWorld(t)
+	p := w.pull("a.txt", "a\n")
+	read, _, err := w.installation().PullRequests.Get(w.ctx, "acme", "app", p.Number)
+	w.must(err)
+	pr, repository := read.GetNodeID(), read.GetBase().GetRepo().GetNodeID()
+	vars := map[string]any{
+		"a": map[string]any{"subjectId": pr, "body": "first"}, "b": map[string]any{"subjectId": pr, "body": " "},
+		"c": map[string]any{"repositoryId": repository, "headSha": p.HeadSHA, "name": "ours", "status": "COMPLETED", "conclusion": "SUCCESS",
+			"completedAt": "2024-01-02T03:04:05Z", "output": map[string]any{"title": "t", "summary": "s"}},
+		"d": map[string]any{"id": "IC_bm8", "body": "x"},
+	}
+	const all = `mutation($a: AddCommentInput!, $b: AddCommentInput!, $c: CreateCheckRunInput!, $d: UpdateIssueCommentInput!) {
+		a: addComment(input: $a) { commentEdge { node { id fullDatabaseId } } } b: addComment(input: $b) { commentEdge { node { id } } }
+		c: createCheckRun(input: $c) { checkRun { id } } d: updateIssueComment(input: $d) { issueComment { id } } }`
+	_, got := w.ask("/graphql", w.token(), all, vars)
+	var answer struct {
+		Data struct {
+			A struct {
+				CommentEdge struct {
+					Node struct{ ID, FullDatabaseID string } `json:"node"`
+				} `json:"commentEdge"`
+			} `json:"a"`
+			B, D any
+			C    struct {
+				CheckRun struct{ ID string } `json:"checkRun"`
+			} `json:"c"`
+		}
+		Errors []struct {
+			Type string
+			Path []string
+		}
+	}
+	w.must(json.Unmarshal([]byte(got), &answer))
+	comment := answer.Data.A.CommentEdge.Node
+	if comment.FullDatabaseID == "" || answer.Data.B != nil || answer.Data.D != nil || len(answer.Errors) != 2 ||
+		answer.Errors[0].Type != "UNPROCESSABLE" || answer.Errors[0].Path[0] != "b" || answer.Errors[1].Type != "NOT_FOUND" || answer.Errors[1].Path[0] != "d" {
+		t.Errorf("%s", got)
+	}
+	w.app.wait(t, "check_run", "completed", func(e event) bool {
+		return e.at("check_run", "name") == "ours" && e.at("check_run", "conclusion") == "success"
+	})
+	w.app.wait(t, "issue_comment", "created", func(e event) bool { return e.at("comment", "body") == "first" })
+	_, got = w.ask("/graphql", w.token(), `mutation($d: UpdateIssueCommentInput!, $e: UpdateCheckRunInput!) {
+		updateIssueComment(input: $d) { issueComment { id } } updateCheckRun(input: $e) { checkRun { id } } }`, map[string]any{
+		"d": map[string]any{"id": comment.ID, "body": "second"},
+		"e": map[string]any{"repositoryId": repository, "checkRunId": answer.Data.C.CheckRun.ID, "conclusion": "FAILURE", "status": "COMPLETED"},
+	})
+	if want := `{"data":{"updateCheckRun":{"checkRun":{"id":"` + answer.Data.C.CheckRun.ID + `"}},"updateIssueComment":{"issueComment":{"id":"` + comment.ID + `"}}}}`; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	w.app.wait(t, "issue_comment", "edited", func(e event) bool { return e.at("comment", "body") == "second" })
+	for what, in := range map[string]map[string]any{
+		"no time":       {"repositoryId": repository, "headSha": p.HeadSHA, "name": "x", "completedAt": "yesterday"},
+		"no repository": {"repositoryId": "R_x", "headSha": p.HeadSHA, "name": "x"},
+		"no commit":     {"repositoryId": repository, "headSha": strings.Repeat("1", 40), "name": "x"},
+		"no conclusion": {"repositoryId": repository, "headSha": p.HeadSHA, "name": "x", "status": "COMPLETED"},
+		"no name":       {"repositoryId": repository, "headSha": p.HeadSHA},
+		"no such word":  {"repositoryId": repository, "headSha": p.HeadSHA, "name": "x", "status": "DONE"},
+	} {
+		if _, got := w.ask("/graphql", w.token(), `mutation($c: CreateCheckRunInput!) { createCheckRun(input: $c) { checkRun { id } } }`, map[string]any{"c": in}); !strings.Contains(got, `"errors"`) {
+			t.Errorf("%s: %s", what, got)
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (e *Engine) tellOnce(ctx context.Context, repo queue.Repo, id queue.ID, pr 
 		return v, errors.Join(append(later, err)...)
 	}
 	for _, l := range v.Entry.Stack {
-		err := e.inTurn(ctx, repo, l.Number, func(ctx context.Context, t turn) error { return e.sticky(ctx, t, texts.Layer(*v, l)) })
+		err := e.inTurn(ctx, repo, l.Number, func(ctx context.Context, t turn) error { return e.tellLayer(ctx, t, texts.Layer(*v, l)) })
 		later = append(later, e.notLater(*v, "comment", err)...)
 	}
 	return v, errors.Join(later...)
@@ -137,12 +137,7 @@ func (e *Engine) show(ctx context.Context, t turn, v texts.View) (later []error)
 	if v.Queue.CommentsEnabled && texts.Calls(v.Entry) {
 		try("notice", e.host.Notice(ctx, t.repo, t.pr, texts.EndedMarker(v.Entry), texts.Notice(v)))
 	}
-	if v.Queue.StatusCheckEnabled {
-		try("status", e.check(ctx, t, v, try))
-	}
-	if v.Queue.CommentsEnabled {
-		try("comment", e.comment(ctx, t, v))
-	}
+	e.write(ctx, t, v, try)
 	try("labels", e.label(ctx, t, v))
 	return later
 }
@@ -161,20 +156,55 @@ func (e *Engine) notLater(v texts.View, what string, err error) []error {
 	}
 }
 
-// check writes our status check on the commit of an entry. When the entry has
-// followed a push, the check on the commit that it has left is completed first,
-// or it would wait there for ever. Which commit carries an unfinished check is
-// stored before it gets one and forgotten after it is completed, so that
-// whoever tells next knows it, after a restart and in another copy too.
-func (e *Engine) check(ctx context.Context, t turn, v texts.View, try func(what string, err error)) error {
+// write writes the sticky comment and our status check, with one call.
+func (e *Engine) write(ctx context.Context, t turn, v texts.View, try func(what string, err error)) {
+	var telling gitprovider.Telling
+	written := func() error { return nil } // what is to be stored once the check is
+	if v.Queue.StatusCheckEnabled {
+		status, after, err := e.check(ctx, t, v, try)
+		if err == nil {
+			telling.Statuses, written = []gitprovider.Status{status}, after
+		}
+		try("status", err)
+	}
+	known := int64(0)
+	if v.Queue.CommentsEnabled {
+		sticky, err := e.comment(ctx, t, v)
+		telling.Comment = sticky
+		if sticky != nil {
+			known = sticky.ID
+		}
+		try("comment", err)
+	}
+	if telling.Comment == nil && len(telling.Statuses) == 0 {
+		return
+	}
+	told := e.host.Tell(ctx, t.repo, t.pr, telling)
+	for _, err := range told.Statuses {
+		if err == nil {
+			err = written()
+		}
+		try("status", err)
+	}
+	if telling.Comment != nil {
+		try("comment", e.commented(ctx, t, known, told))
+	}
+}
+
+// check says how our status check on the commit of an entry shall be. When the
+// entry has followed a push, the check on the commit that it has left is completed
+// first, or it would wait there for ever. Which commit carries an unfinished check is
+// stored before it gets one, and forgotten with written after it is completed, so
+// that whoever tells next knows it, after a restart and in another copy too.
+func (e *Engine) check(ctx context.Context, t turn, v texts.View, try func(what string, err error)) (status gitprovider.Status, written func() error, err error) {
 	old, err := e.store.UnfinishedCheck(ctx, v.Queue.ID, t.pr)
 	if err != nil {
-		return fmt.Errorf("see which commit has an unfinished check: %w", err)
+		return status, nil, fmt.Errorf("see which commit has an unfinished check: %w", err)
 	}
 	if old != "" && old != v.Entry.BoundHead {
-		err := e.host.Status(ctx, t.repo, texts.Overtaken(v, old))
+		err := e.host.Tell(ctx, t.repo, t.pr, gitprovider.Telling{Statuses: []gitprovider.Status{texts.Overtaken(v, old)}}).Statuses[0]
 		if err != nil && gitprovider.KindOf(err) == gitprovider.Transient {
-			return err // it is not forgotten
+			return status, nil, err // it is not forgotten
 		}
 		try("old status", err)
 	}
@@ -191,52 +221,59 @@ func (e *Engine) check(ctx context.Context, t turn, v texts.View, try func(what 
 		}
 		return nil
 	}
-	if unfinished != "" {
-		if err := set(); err != nil {
-			return err
-		}
-	}
-	status := texts.Status(v)
+	status = texts.Status(v)
 	status.New = old == "" && unfinished != ""
-	if err := e.host.Status(ctx, t.repo, status); err != nil {
-		return err
+	if unfinished != "" {
+		return status, func() error { return nil }, set()
 	}
-	return set()
+	return status, set, nil
 }
 
-// comment writes the sticky comment. A pull request has one of them: when it
-// has moved to another queue, the one where it ended leaves it to the other.
-func (e *Engine) comment(ctx context.Context, t turn, v texts.View) error {
+// comment is the sticky comment as it shall be. A pull request has one of them: when
+// it has moved to another queue, the one where it ended leaves it to the other, and
+// this is nil.
+func (e *Engine) comment(ctx context.Context, t turn, v texts.View) (*gitprovider.Sticky, error) {
 	if !v.Entry.Active() || v.Entry.Base != v.Queue.Branch {
 		others, err := e.store.QueuesWith(ctx, t.repo.ID, t.pr)
 		if err != nil {
-			return fmt.Errorf("find the queues of pull request %d: %w", t.pr, err)
+			return nil, fmt.Errorf("find the queues of pull request %d: %w", t.pr, err)
 		}
 		for _, other := range others {
 			if other != v.Queue.ID {
-				return nil
+				return nil, nil
 			}
 		}
 	}
 	return e.sticky(ctx, t, texts.Sticky(v))
 }
 
-// sticky makes the one sticky comment of a pull request read so.
-func (e *Engine) sticky(ctx context.Context, t turn, text string) error {
+// sticky is the one sticky comment of a pull request that shall read so.
+func (e *Engine) sticky(ctx context.Context, t turn, text string) (*gitprovider.Sticky, error) {
 	known, err := e.store.Comment(ctx, t.repo.ID, t.pr)
 	if err != nil {
-		return fmt.Errorf("read the comment's id: %w", err)
+		return nil, fmt.Errorf("read the comment's id: %w", err)
 	}
-	id, err := e.host.Comment(ctx, t.repo, t.pr, known, texts.StickyMarker, text)
+	return &gitprovider.Sticky{ID: known, Marker: texts.StickyMarker, Body: text}, nil
+}
+
+// commented stores which comment the sticky one is.
+func (e *Engine) commented(ctx context.Context, t turn, known int64, told gitprovider.Told) error {
+	if told.Comment != nil || told.CommentID == known {
+		return told.Comment
+	}
+	if err := e.store.SetComment(ctx, t.repo.ID, t.pr, told.CommentID); err != nil {
+		return fmt.Errorf("remember the comment's id: %w", err)
+	}
+	return nil
+}
+
+// tellLayer writes the sticky comment of a pull request of a stack.
+func (e *Engine) tellLayer(ctx context.Context, t turn, text string) error {
+	sticky, err := e.sticky(ctx, t, text)
 	if err != nil {
 		return err
 	}
-	if id != known {
-		if err := e.store.SetComment(ctx, t.repo.ID, t.pr, id); err != nil {
-			return fmt.Errorf("remember the comment's id: %w", err)
-		}
-	}
-	return nil
+	return e.commented(ctx, t, sticky.ID, e.host.Tell(ctx, t.repo, t.pr, gitprovider.Telling{Comment: sticky}))
 }
 
 // toldUpTo is the newest version of an entry that this process told.

@@ -316,18 +316,28 @@ func (w *world) Land(ctx context.Context, repo queue.Repo, work queue.Land, turn
 	return ended, seen, after
 }
 
-func (w *world) Comment(_ context.Context, _ queue.Repo, number int64, _ int64, marker, body string) (int64, error) {
+func (w *world) Tell(_ context.Context, _ queue.Repo, number int64, t gitprovider.Telling) (told gitprovider.Told) {
+	for _, status := range t.Statuses {
+		told.Statuses = append(told.Statuses, w.setStatus(status))
+	}
+	if t.Comment != nil {
+		told.CommentID, told.Comment = w.sticky(number, t.Comment)
+	}
+	return told
+}
+
+func (w *world) sticky(number int64, c *gitprovider.Sticky) (int64, error) {
 	after, err := w.begin("Comment")
 	if err != nil {
 		return 0, err
 	}
-	if i := w.marked(number, marker); i >= 0 {
+	if i := w.marked(number, c.Marker); i >= 0 {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.comments[i].body = body
+		w.comments[i].body = c.Body
 		return w.comments[i].id, after
 	}
-	return w.write(number, body), after
+	return w.write(number, c.Body), after
 }
 
 // marked looks for a comment that carries a marker; -1 = none. Like the host's
@@ -361,7 +371,7 @@ func (w *world) Notice(_ context.Context, _ queue.Repo, number int64, marker, bo
 	return after
 }
 
-func (w *world) Status(_ context.Context, _ queue.Repo, s gitprovider.Status) error {
+func (w *world) setStatus(s gitprovider.Status) error {
 	after, err := w.begin("Status")
 	if err != nil {
 		return err
