@@ -68,6 +68,7 @@ type DB struct {
 	validTokens  lately[[32]byte, tokenRow]
 	recentQueues lately[queueName, queue.Queue]
 	lists        listCache
+	numbers      testNumbers
 
 	uncommitted uncommitted
 	unspread    unspread

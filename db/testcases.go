@@ -77,12 +77,11 @@ func (e *testEntry) makeCases(fresh []caseRow) error {
 	return nil
 }
 
-// earlier is an upload that came before, with its results.
+// earlier is an upload that came before.
 type earlier struct {
-	ID     int64               `json:"id"`
-	Run    document[flaky.Run] `json:"run"`
-	Packed []byte              `json:"packed"`
-	same   bool
+	ID  int64               `json:"id"`
+	At  stamp               `json:"at"`
+	Run document[flaky.Run] `json:"run"`
 }
 
 // judge enters the run into the histories of its tests, and judges those that
@@ -117,48 +116,78 @@ func (e *testEntry) passed(o outcomes) func(uuid.UUID) bool {
 	return func(id uuid.UUID) bool { return o.passed(e.numbers[id]) }
 }
 
-// before finds the runs of the same code and the newest of each line.
+// before finds the runs of the same code. If anything failed it finds the newest of each
+// line as well, for whoever begins to be watched.
 func (e *testEntry) before() (same, last []flaky.Arrival, err error) {
 	since := stamp(e.run.At.Add(-flaky.Window))
 	var rows []earlier
 	if err := e.tx.SelectContext(e.ctx, &rows, `
-		SELECT u.id, u.run, r.packed FROM test_uploads u JOIN test_results r ON r.upload_id = u.id AND r.day = (u.at AT TIME ZONE 'UTC')::date
-		WHERE u.id IN (
+		SELECT id, at, run FROM test_uploads
+		WHERE id IN (
 			SELECT id FROM (SELECT id FROM test_uploads WHERE repository_id = $1 AND tree = $2 AND $2 <> '' AND entered_at IS NOT NULL ORDER BY id DESC LIMIT $4) t
 			UNION SELECT id FROM (SELECT id FROM test_uploads WHERE repository_id = $1 AND commit = $3 AND $3 <> '' AND entered_at IS NOT NULL ORDER BY id DESC LIMIT $4) c)
-			AND u.at >= $5 ORDER BY u.id`, e.upload.Repository, clean(e.run.Tree), clean(e.run.Commit), maxSame, since); err != nil {
+			AND at >= $5 ORDER BY id`, e.upload.Repository, clean(e.run.Tree), clean(e.run.Commit), maxSame, since); err != nil {
 		return nil, nil, fmt.Errorf("find runs of the same code: %w", err)
 	}
-	for i := range rows {
-		rows[i].same = true
+	rows = slices.DeleteFunc(rows, func(r earlier) bool { return !r.Run.v.SameCodeAs(e.run) })
+	if same, err = e.arrivals(rows); err != nil {
+		return nil, nil, err
+	}
+	for i := range same {
+		if same[i].Failures, err = e.failuresOf(same[i].Run.ID, same[i].Run.At); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(e.failed) == 0 {
+		return same, nil, nil
 	}
 	var lines []earlier
 	if err := e.tx.SelectContext(e.ctx, &lines, `
-		SELECT u.id, u.run, r.packed FROM (
+		SELECT id, at, run FROM (
 			SELECT DISTINCT ON (line) id, run, at FROM test_uploads
 			WHERE repository_id = $1 AND line <> '' AND entered_at IS NOT NULL AND at >= $2 ORDER BY line, at DESC) u
-		JOIN test_results r ON r.upload_id = u.id AND r.day = (u.at AT TIME ZONE 'UTC')::date ORDER BY u.at`, e.upload.Repository, since); err != nil {
+		ORDER BY at`, e.upload.Repository, since); err != nil {
 		return nil, nil, fmt.Errorf("find the newest runs: %w", err)
 	}
-	for _, row := range append(rows, lines...) {
-		o, err := unpackOutcomes(row.Packed)
-		if err != nil {
-			return nil, nil, err
-		}
-		a := flaky.Arrival{Run: row.Run.v, Passed: e.passed(o)}
-		if !row.same {
-			last = append(last, a)
-			continue
-		}
-		if !row.Run.v.SameCodeAs(e.run) {
-			continue
-		}
-		if a.Failures, err = e.failuresOf(row.ID, row.Run.v.At); err != nil {
-			return nil, nil, err
-		}
-		same = append(same, a)
+	last, err = e.arrivals(lines)
+	return same, last, err
+}
+
+// arrivals are uploads with what their tests did, without those whose results were
+// dropped.
+func (e *testEntry) arrivals(uploads []earlier) ([]flaky.Arrival, error) {
+	if len(uploads) == 0 {
+		return nil, nil
 	}
-	return same, last, nil
+	var days []string
+	var ids []int64
+	for _, u := range uploads {
+		days, ids = append(days, day(u.At.time())), append(ids, u.ID)
+	}
+	var rows []struct {
+		ID     int64  `json:"upload_id"`
+		Packed []byte `json:"packed"`
+	}
+	// The days let Postgres leave out the partitions of all others.
+	if err := e.tx.SelectContext(e.ctx, &rows, `SELECT upload_id, packed FROM test_results WHERE day = ANY($1::date[]) AND upload_id = ANY($2)`,
+		pq.Array(days), pq.Array(ids)); err != nil {
+		return nil, fmt.Errorf("read results of earlier runs: %w", err)
+	}
+	did := map[int64]outcomes{}
+	for _, r := range rows {
+		o, err := unpackOutcomes(r.Packed)
+		if err != nil {
+			return nil, err
+		}
+		did[r.ID] = o
+	}
+	var all []flaky.Arrival
+	for _, u := range uploads {
+		if o, kept := did[u.ID]; kept {
+			all = append(all, flaky.Arrival{Run: u.Run.v, Passed: e.passed(o)})
+		}
+	}
+	return all, nil
 }
 
 // failuresOf are the failures of an upload that came before.
@@ -194,10 +223,15 @@ func (e *testEntry) histories(same []flaky.Arrival) error {
 			failed = append(failed, f.Test)
 		}
 	}
+	var watched []int64
+	if err := e.tx.SelectContext(e.ctx, &watched, `SELECT id FROM test_cases WHERE repository_id = $1 AND watched`, e.upload.Repository); err != nil {
+		return fmt.Errorf("find tests whose passes count: %w", err)
+	}
+	watched = slices.DeleteFunc(watched, func(n int64) bool { _, ran := e.outcomes.of(n); return !ran })
 	var rows []caseRow
 	if err := e.tx.SelectContext(e.ctx, &rows, `
-		SELECT `+judgedColumns+` FROM test_cases
-		WHERE repository_id = $1 AND (test_id = ANY($2::uuid[]) OR id = ANY($3))`, e.upload.Repository, uuids(failed), pq.Array(e.ran(e.watched))); err != nil {
+		SELECT `+judgedColumns+` FROM test_cases WHERE id IN (
+			SELECT id FROM test_cases WHERE repository_id = $1 AND test_id = ANY($2::uuid[]) UNION SELECT unnest($3::bigint[]))`, e.upload.Repository, uuids(failed), pq.Array(watched)); err != nil {
 		return fmt.Errorf("read the histories of tests: %w", err)
 	}
 	for i := range rows {

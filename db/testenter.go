@@ -30,11 +30,12 @@ type testEntry struct {
 	rules  flaky.Rules
 	tested []int64 // pull requests that a failure counts for
 
-	numbers  map[uuid.UUID]int64 // of the tests of this upload
-	fresh    []int64             // of tests that nobody has seen before
-	watched  []int64             // whose next pass may change something
-	unseen   []int64             // of which it is not noted yet that they run on this day
-	outcomes outcomes            // of those that ran
+	renames  int64                   // of the repository's tests so far
+	numbers  map[uuid.UUID]int64     // of the tests of this upload
+	fresh    []int64                 // of tests that nobody has seen before
+	unseen   map[uuid.UUID]knownTest // of which it is not noted yet that they run on this day
+	learned  map[uuid.UUID]knownTest // what is to be remembered when all this is committed
+	outcomes outcomes                // of those that ran
 	failed   []flaky.Seen
 	excusals map[uuid.UUID]excusal  // of what failed
 	rows     map[uuid.UUID]*caseRow // tests whose history is at hand
@@ -47,6 +48,7 @@ type testEntry struct {
 // entered already is left as it is.
 func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) error {
 	now := db.clock()
+	var e *testEntry
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		if err := lockTests(ctx, tx, u.Repository); err != nil {
 			return err
@@ -55,9 +57,13 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 		if err := tx.GetContext(ctx, &waits, `SELECT entered_at IS NULL FROM test_uploads WHERE id = $1 FOR UPDATE`, u.ID); err != nil || !waits {
 			return err
 		}
-		e := &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
+		e = &testEntry{db: db, ctx: ctx, tx: tx, now: now, upload: u, read: read, numbers: map[uuid.UUID]int64{}, unseen: map[uuid.UUID]knownTest{},
+			learned: map[uuid.UUID]knownTest{}, rows: map[uuid.UUID]*caseRow{}, excusals: map[uuid.UUID]excusal{}}
 		return e.all()
 	})
+	if err == nil && e != nil {
+		db.numbers.learn(u.Repository, e.renames, e.learned)
+	}
 	return fail(fmt.Sprintf("enter test report %d", u.ID), err)
 }
 
@@ -157,7 +163,23 @@ func (e *testEntry) tests() error {
 	}
 	e.outcomes = inOrder(ran)
 	e.run.Tests, e.run.Failed = len(e.outcomes), len(e.failed)
-	unseen := e.ran(e.unseen)
+	return e.seen()
+}
+
+// seen notes the day on which tests ran, once a day.
+func (e *testEntry) seen() error {
+	var unseen []int64
+	for id, n := range e.unseen {
+		if _, ran := e.outcomes.of(n.number); !ran {
+			continue
+		}
+		unseen = append(unseen, n.number)
+		n.seen = max(n.seen, epochDay(e.run.At))
+		if e.onStable() {
+			n.stable = max(n.stable, epochDay(e.run.At))
+		}
+		e.learned[id] = n
+	}
 	if len(unseen) == 0 {
 		return nil
 	}
@@ -179,38 +201,41 @@ func (e *testEntry) onStable() bool {
 	return e.run.Kind == flaky.Stable && e.run.Trusted && !e.run.Infrastructure && e.read.Complete()
 }
 
-// look finds the numbers of tests by their ids, and which of them have to be
-// touched. An upload may have a hundred thousand: they are looked up once, and come
-// as one value, because rows would take longer to read than to find.
+// look finds the numbers of tests by their ids, and those of which this day is
+// not noted yet.
 func (e *testEntry) look(ids []uuid.UUID) error {
+	today, stable := epochDay(e.run.At), e.onStable()
+	take := func(id uuid.UUID, n knownTest) {
+		e.numbers[id] = n.number
+		if n.seen < today || stable && n.stable < today {
+			e.unseen[id] = n
+		}
+	}
+	return e.ask(e.db.numbers.find(e.upload.Repository, e.renames, ids, take), take)
+}
+
+// ask yields tests that are not remembered. There may be a hundred thousand: they
+// come as one value, because rows would take longer to read than to find.
+func (e *testEntry) ask(ids []uuid.UUID, yield func(uuid.UUID, knownTest)) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	var found []byte
 	if err := e.tx.GetContext(e.ctx, &found, `
-		SELECT coalesce(string_agg(int4send(u.place::int) || int8send(t.id) || int4send(
-			CASE WHEN t.watched THEN 1 ELSE 0 END + CASE WHEN t.seen_on < $3 OR $4 AND (t.stable_on IS NULL OR t.stable_on < $3) THEN 2 ELSE 0 END), ''), '')
+		SELECT coalesce(string_agg(int4send(u.place::int) || int8send(t.id) ||
+			int4send(t.seen_on - date '1970-01-01') || int4send(coalesce(t.stable_on - date '1970-01-01', 0)), ''), '')
 		FROM unnest($2::uuid[]) WITH ORDINALITY AS u(id, place) JOIN test_cases t ON t.repository_id = $1 AND t.test_id = u.id`,
-		e.upload.Repository, uuids(ids), day(e.run.At), e.onStable()); err != nil {
+		e.upload.Repository, uuids(ids)); err != nil {
 		return fmt.Errorf("find tests: %w", err)
 	}
-	const size = 4 + 8 + 4
+	const size = 4 + 8 + 4 + 4
 	for ; len(found) >= size; found = found[size:] {
-		place, number, of := binary.BigEndian.Uint32(found), int64(binary.BigEndian.Uint64(found[4:])), binary.BigEndian.Uint32(found[12:])
-		e.numbers[ids[place-1]] = number
-		if of&1 != 0 {
-			e.watched = append(e.watched, number)
-		}
-		if of&2 != 0 {
-			e.unseen = append(e.unseen, number)
-		}
+		id := ids[binary.BigEndian.Uint32(found)-1]
+		n := knownTest{int64(binary.BigEndian.Uint64(found[4:])), int32(binary.BigEndian.Uint32(found[12:])), int32(binary.BigEndian.Uint32(found[16:]))}
+		e.learned[id] = n
+		yield(id, n)
 	}
 	return nil
-}
-
-// ran are those of the numbers that are of tests which ran in the upload.
-func (e *testEntry) ran(numbers []int64) []int64 {
-	return slices.DeleteFunc(slices.Clone(numbers), func(n int64) bool { _, ran := e.outcomes.of(n); return !ran })
 }
 
 // uuids is an array of Postgres.

@@ -30,9 +30,18 @@ const (
 // stable branch has the old name again, they are two tests, or the rename was
 // taken back: then the history goes back to the old name.
 func (e *testEntry) aliases() error {
-	var any bool
-	if err := e.tx.GetContext(e.ctx, &any, `SELECT EXISTS (SELECT 1 FROM test_aliases WHERE repository_id = $1)`, e.upload.Repository); err != nil || !any {
-		return err
+	var names struct {
+		Renames int64 `json:"renames"`
+		Old     bool  `json:"old"`
+	}
+	if err := e.tx.GetContext(e.ctx, &names, `
+		SELECT coalesce((SELECT renames FROM test_settings WHERE repository_id = $1), 0) AS renames,
+			EXISTS (SELECT 1 FROM test_aliases WHERE repository_id = $1) AS old`, e.upload.Repository); err != nil {
+		return fmt.Errorf("find out whether tests were renamed: %w", err)
+	}
+	e.renames = names.Renames
+	if !names.Old {
+		return nil
 	}
 	ids := make([]uuid.UUID, len(e.read.Tests))
 	at := map[uuid.UUID]int{}
@@ -95,7 +104,22 @@ func (e *testEntry) takeBack(number int64, t *flaky.Seen) error {
 		number, t.ID, clean(row.Name), clean(row.Parent), clean(row.File), clean(row.Classname), clean(row.Variant)); err != nil {
 		return fmt.Errorf("give a test its old name again: %w", err)
 	}
+	var err error
+	if e.renames, err = countRename(e.ctx, e.tx, e.upload.Repository); err != nil {
+		return err
+	}
 	return noteName(e.ctx, e.tx, number, e.now, before.names(), t.Test, "NOT_RENAMED", "The old name ran again on the stable branch.")
+}
+
+// countRename counts that the number of a test of a repository is of another name
+// from now on, so that nobody believes what they remember of it (testNumbers).
+func countRename(ctx context.Context, tx *sqlx.Tx, repository int64) (renames int64, err error) {
+	if err := tx.GetContext(ctx, &renames, `
+		INSERT INTO test_settings AS s (repository_id, automatic, renames) VALUES ($1, false, 1)
+		ON CONFLICT (repository_id) DO UPDATE SET renames = s.renames + 1 RETURNING s.renames`, repository); err != nil {
+		return 0, fmt.Errorf("count a rename: %w", err)
+	}
+	return renames, nil
 }
 
 // nameColumns are those of caseRow that finding renamed tests needs.
@@ -220,6 +244,9 @@ func (db *DB) rename(ctx context.Context, tx *sqlx.Tx, repository int64, from, t
 	if _, err := tx.ExecContext(ctx, `INSERT INTO test_aliases (repository_id, test_id, case_id, since) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (repository_id, test_id) DO UPDATE SET case_id = excluded.case_id, since = excluded.since`, repository, from.TestID, from.ID, stamp(now)); err != nil {
 		return fmt.Errorf("keep the old name of a test: %w", err)
+	}
+	if _, err := countRename(ctx, tx, repository); err != nil {
+		return err
 	}
 	if taken.Setting != string(flaky.Auto) { // the newer decision
 		old.Setting, old.Owner, old.Reason, old.Actor, old.ExpiresAt = taken.Setting, taken.Owner, taken.Reason, taken.Actor, taken.ExpiresAt

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox/db"
+	"signalbox/db/dbtest"
 	"signalbox/flaky"
 )
 
@@ -71,6 +72,39 @@ func TestARenamedTestKeepsItsHistory(t *testing.T) {
 	if got := w.column(`SELECT count(*)::text FROM test_aliases`); got != "0" {
 		t.Errorf("%s aliases are left", got)
 	}
+}
+
+// Two programs enter reports. What one remembers of the names of tests is not
+// believed after the other has renamed one, or taken that back.
+func TestARenameElsewhereIsHeardOf(t *testing.T) {
+	t.Parallel()
+	clock := epoch
+	w := newWorld(t, func(c *db.Config) { c.Now = func() time.Time { return clock } })
+	other := *w
+	other.DB = dbtest.Open(t, w.dsn, func(c *db.Config) { c.Now = func() time.Time { return clock } })
+	send := func(w *world, hour int, names string) {
+		t.Helper()
+		clock = epoch.Add(time.Duration(hour) * time.Hour)
+		w.send(report{hour: hour, commit: fmt.Sprint(hour), file: "s.go", names: names})
+	}
+	week := func(hour int, name string, want flaky.Tally) {
+		t.Helper()
+		if got := w.details(name, hour).Week; got != want {
+			t.Errorf("%s at hour %d: %+v, want %+v", name, hour, got, want)
+		}
+	}
+	send(w, 0, "shipsTheOrder~ pays")
+	for _, hour := range []int{48, 72} {
+		send(w, hour, "shipsTheOrders pays")
+	}
+	clock = epoch.Add(97 * time.Hour)
+	w.must(other.KeepTests(t.Context(), clock))
+	send(w, 98, "shipsTheOrders~ pays")
+	week(98, "shipsTheOrders", flaky.Tally{Runs: 2, Failures: 2}) // of the old name, and now
+	send(&other, 99, "shipsTheOrder shipsTheOrders pays")         // taken back
+	send(w, 100, "shipsTheOrder~ shipsTheOrders~ pays")
+	week(100, "shipsTheOrder", flaky.Tally{Runs: 4, Failures: 3})
+	week(100, "shipsTheOrders", flaky.Tally{Runs: 2, Failures: 1})
 }
 
 // What still runs was not renamed, and of what is not certain nothing is made.

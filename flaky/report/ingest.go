@@ -57,7 +57,7 @@ func Read(u flaky.Upload, body []byte) flaky.Read {
 	}
 	r.c.Note(r.notes)
 	tests, notes := r.c.Tests()
-	read := flaky.Read{Format: string(r.format), Owners: string(r.owners), Bundle: r.facts}
+	read := flaky.Read{Format: string(r.format), Owners: string(r.owners), Bundle: r.facts, Tests: make([]flaky.Seen, 0, len(tests))}
 	for i := range tests {
 		t := &tests[i]
 		if read.At.IsZero() || !t.At.IsZero() && t.At.Before(read.At) {

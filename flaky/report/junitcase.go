@@ -209,7 +209,7 @@ func (j *junit) startCase(t tag) {
 	j.printed.reset()
 	filepath := ""
 	for _, a := range t.attrs {
-		switch string(bytes.ToLower(a.name)) {
+		switch string(lower(a.name)) {
 		case "name":
 			j.c.Name = j.attribute(a.value)
 		case "classname", "class":
@@ -281,7 +281,7 @@ func (j *junit) place() {
 func (j *junit) startText(e element, t tag) {
 	j.attempt = flaky.Failure{}
 	for _, a := range t.attrs {
-		switch string(bytes.ToLower(a.name)) {
+		switch string(lower(a.name)) {
 		case "message":
 			j.attempt.Message = j.message(j.decode(a.value, true))
 		case "type":
@@ -428,4 +428,14 @@ func (j *junit) outcome() {
 	default:
 		j.c.Outcome = Passed
 	}
+}
+
+// lower is a name in small letters, which it mostly is already.
+func lower(name []byte) []byte {
+	for _, c := range name {
+		if 'A' <= c && c <= 'Z' || c >= 0x80 {
+			return bytes.ToLower(name)
+		}
+	}
+	return name
 }
