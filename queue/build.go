@@ -69,11 +69,8 @@ func (d *decision) freeSlots() int64 {
 // startable reports whether a waiting group can begin: its pause is over, and
 // nothing that it is tested on top of holds it up.
 func (d *decision) startable(g *Group) bool {
-	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), d.holdsUp)
+	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !d.built(a) })
 }
-
-// holdsUp reports whether nothing can begin on top of a group now.
-func (d *decision) holdsUp(g *Group) bool { return !d.built(g) || d.dooms(g) }
 
 // built reports whether the branch of a group is, or is built in this same decision.
 func (d *decision) built(g *Group) bool {

@@ -179,7 +179,7 @@ func (d *decision) expected(e *Entry, g *Group) Condition {
 	why := d.chance(e).why()
 	switch {
 	case g != nil && g.apart() && e.State == PendingFailure:
-		return Condition{"in_base", false, "Its tests failed, and that is probably its own fault: others are not tested on top of it."}
+		return Condition{"in_base", false, "Its tests failed: others are not tested on top of it."}
 	case g != nil && g.alone() && !d.risky(e):
 		return Condition{"in_base", false, "So many are ahead of it that not all of them will land: it is tested alone first, and then takes its place behind them."}
 	case e.Returned != 0:

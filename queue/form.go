@@ -56,7 +56,7 @@ func (d *decision) heldUp() *crowd {
 	heldUp := map[GroupID]bool{}
 	for _, g := range inBase(d.line()) {
 		waits := func(a *Group) bool { return heldUp[a.ID] }
-		if d.holdsUp(g) || slices.ContainsFunc(d.ahead(g), waits) {
+		if !d.built(g) || slices.ContainsFunc(d.ahead(g), waits) {
 			heldUp[g.ID] = true
 			d.join(&c, d.s.members(g)...)
 		}
@@ -73,8 +73,8 @@ func (d *decision) batched(e *Entry) bool {
 // overlap it, directly or through one another, in order. closed says that it
 // can grow no more, because an entry that goes alone stands behind it. Of one that
 // is held up it takes nothing from there on: whoever waits for nothing does not
-// wait with it. Nor does an adaptive queue put what has come back together with
-// what nothing is known of.
+// wait with it. Nor does an adaptive queue put what is much more likely to fail
+// together with what is not, such as what has come back and has passed once.
 func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Entry, closed bool) {
 	batch = free[:1:1]
 	overlaps, joins := d.overlapping(free)
@@ -87,7 +87,7 @@ func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Ent
 		if !overlaps(e) || d.risky(e) {
 			continue
 		}
-		if d.meets(heldUp, e) || d.adaptive() && (e.Returned != 0) != (free[0].Returned != 0) {
+		if d.meets(heldUp, e) || d.unlike(e, free[0]) {
 			return batch, false
 		}
 		if !d.batched(e) {
@@ -100,6 +100,12 @@ func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Ent
 		batch = append(batch, e)
 	}
 	return batch, false
+}
+
+// unlike reports whether one of two entries is much more likely to fail than the other.
+func (d *decision) unlike(a, b *Entry) bool {
+	x, y := d.risk(a), d.risk(b)
+	return max(x, y) > likeRisks*min(x, y)
 }
 
 // overlapping tells of free entries whether they overlap any that has joined.

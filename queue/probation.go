@@ -3,8 +3,8 @@ package queue
 import "slices"
 
 // This file is what an adaptive queue does otherwise: it keeps what will
-// probably fail out of everybody's base, starts nothing on top of what has failed,
-// and puts several into one run only where slots are scarce.
+// probably fail, and what has failed, out of everybody's base, and puts several
+// into one run only where slots are scarce.
 // What it expects of whom is in chance.go.
 
 // Speculation says by what a queue decides what is tested on top of what.
@@ -30,8 +30,9 @@ const (
 	// Overtaken: it is tested alone, and others that it overlaps are or were in
 	// line. When it passes it takes its place behind them and is tested once more.
 	Overtaken Probation = "overtaken"
-	// Suspect: it has failed, and that is probably its own fault and not that of
-	// what is ahead of it and not decided.
+	// Suspect: it has failed, and what is ahead of it is not decided. Whether or not
+	// that is its own fault, nobody waits for the answer: if it is, they did well
+	// without it; if not, somebody ahead fails, and they start anew anyway.
 	Suspect Probation = "suspect"
 )
 
@@ -44,14 +45,15 @@ const (
 	// leastRisk is the least chance of failing that anybody has: two that pass can
 	// break together, which nobody estimates.
 	leastRisk = 0.01
-	// blameFloor is the chance that a failure must be a group's own to make it Suspect.
-	blameFloor = 0.3
 	// hopeFloor is the chance that what a group stands behind must have to land as it
 	// is. Below it the group is tested alone first: that says something whatever the
 	// others do, and a run on top of them probably says nothing.
 	hopeFloor = 0.6
 	// batchFloor is the chance that a batch must have to pass.
 	batchFloor = 0.8
+	// likeRisks is how many times as likely to fail as another one may be that is
+	// tested together with it.
+	likeRisks = 3
 	// mostParts bounds how many parts a search makes of what failed.
 	mostParts = 8
 )
@@ -104,12 +106,6 @@ func (d *decision) passes(g *Group) float64 {
 	return all
 }
 
-// dooms reports whether a group has failed and so nothing on top of it passes: in
-// an adaptive queue nothing is started there, unless failures are forgiven.
-func (d *decision) dooms(g *Group) bool {
-	return d.adaptive() && !d.forgiving() && d.state(g) == PendingFailure
-}
-
 // forgiving reports whether a failure may be cleared by those behind it.
 func (d *decision) forgiving() bool {
 	return d.s.Queue.CanOptimisticallyMerge || d.s.Queue.PendingFailureDepth > 0
@@ -136,21 +132,21 @@ func (d *decision) probations() bool {
 }
 
 // standsApart reports whether a group of the line belongs into nobody's base: it
-// will probably fail, or has failed and that is probably its own fault, or what is
-// ahead of it will probably not land as it is.
+// will probably fail, or has failed, or what is ahead of it will probably not land
+// as it is.
 func (d *decision) standsApart(g *Group) bool {
 	switch state := d.state(g); {
 	case !d.adaptive() || state == TestsPassed:
 		return false
 	case state == PendingFailure:
-		return g.apart() || !d.forgiving() && d.blameworthy(g) >= blameFloor
+		return g.apart() || !d.forgiving()
 	case g.Run != "" || g.alone(): // as it began, until it has been tested
 		return g.apart()
 	case g.Urgent:
 		return false
 	default:
 		first := d.s.Entries[g.Members[0]]
-		return len(g.Members) == 1 && d.risky(first) || first.Returned == 0 && !d.forgiving() && d.hope(g) < hopeFloor
+		return len(g.Members) == 1 && d.risky(first) || first.Returned == 0 && !d.forgiving() && !d.fills(g) && d.hope(g) < hopeFloor
 	}
 }
 
@@ -165,16 +161,11 @@ func (d *decision) hope(g *Group) float64 {
 	return hope
 }
 
-// blameworthy is the chance that the failure of a group is its own and not that
-// of somebody ahead who is not decided.
-func (d *decision) blameworthy(g *Group) float64 {
-	own, others := 1-d.passes(g), 0.0
-	for _, a := range d.ahead(g) {
-		if d.state(a) != TestsPassed {
-			others += 1 - d.passes(a)
-		}
-	}
-	return own / (own + others)
+// fills reports whether a group is a batch that is half full or more. Tested alone
+// first it would cost as much as all of its members share, and they would be
+// tested once more.
+func (d *decision) fills(g *Group) bool {
+	return len(g.Members) > 1 && 2*int64(len(g.Members)) >= d.s.Queue.BatchingMinSize
 }
 
 // putApart takes a group out of everybody's base.

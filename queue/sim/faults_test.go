@@ -65,6 +65,32 @@ func TestNobodyJoinsALineThatCannotBeBuilt(t *testing.T) {
 	ok(t, Ended(w))
 }
 
+// The branch of #1 cannot be built, and #3 overlaps it. #2 overlaps #3 and would be
+// tested together with it. It waits as long as a batch waits, and no longer.
+func TestABatchIsNotHeldUpByALaneOfOneOfItsMembers(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode, s.Concurrency, s.Batch, s.BatchingMinSize, s.BatchingMaxWaitTimeMinutes = queue.Parallel, 4, true, 4, 1
+	w := world(t, s, 0)
+	w.Faults = during("build_runs", failed)
+	for n, targets := range []([]string){{"a"}, {"b"}, {"a", "b"}} {
+		pr := int64(n + 1)
+		ok(t, w.Open(pr, "alice", files{string(rune('a' + n)): "1"}))
+		ok(t, w.Targets(pr, targets))
+		ok(t, w.Submit(pr, Wish{}))
+		if pr == 1 {
+			ok(t, w.Advance(time.Minute+time.Second))
+		}
+	}
+	ok(t, w.Advance(time.Minute+time.Second))
+	if first, second, third := w.Entry(1).Group, w.Entry(2).Group, w.Entry(3).Group; first == 0 || second == 0 || third != 0 {
+		t.Fatalf("#1 to #3 are in the groups %d, %d and %d: want #1 and #2 in one each, and #3 in none", first, second, third)
+	}
+	w.Faults, w.Auto = nil, true
+	ok(t, w.Advance(time.Hour))
+	ok(t, Ended(w))
+}
+
 // #2 passed with #1 in it, which so passed too; the host refuses to land them
 // together and names nobody. #1 has no tests of its own to land by: it gets them.
 func TestAProofThatCannotLandIsReplacedByTestsOfItsOwn(t *testing.T) {
