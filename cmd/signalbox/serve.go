@@ -12,10 +12,10 @@ type serveCommand struct {
 }
 
 // tellingCalm is how long people are not told that a pull request moves on after
-// it has: with the five seconds in which River looks for what has become due, six
-// at most. Many are done by then, and are told of once in place of four times. Of
-// an ending they hear at once.
-const tellingCalm = time.Second
+// it has: with the five seconds in which River looks for what has become due, twenty
+// at most. Much has passed by then, and is told of once in place of three times: each
+// telling is a call of the host. Of a submission and of an ending they hear at once.
+const tellingCalm = 15 * time.Second
 
 // Run checks the settings and serves until ctx ends.
 func (s *serveCommand) Run(ctx context.Context, c console) error {

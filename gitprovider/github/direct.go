@@ -40,7 +40,7 @@ func (c *Client) Direct(ctx context.Context, repo queue.Repo, number int64, bran
 	if err != nil || len(need) == 0 {
 		return seen, err
 	}
-	reports, err := c.checks(ctx, k, repo, pr.Head)
+	reports, err := c.reported(ctx, k, repo, pr.Head)
 	if err != nil {
 		return seen, err
 	}

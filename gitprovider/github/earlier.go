@@ -86,9 +86,14 @@ func (l *landing) wanted(ctx context.Context) ([]string, error) {
 // noTree is no tree: whatever landed is another one.
 const noTree = "none"
 
-func (l *landing) gained(ctx context.Context) (gained []mirror.Commit, ok bool, err error) {
+func (l *landing) gained(ctx context.Context) ([]mirror.Commit, bool, error) {
+	return l.since(ctx, l.work.Expect, historyLimit)
+}
+
+// since is what the target has gained since a commit, see mirror.Mirrors.Since.
+func (l *landing) since(ctx context.Context, commit string, limit int) (gained []mirror.Commit, ok bool, err error) {
 	err = l.c.withSource(ctx, l.k, l.repo, func(src mirror.Source) (err error) {
-		gained, ok, err = l.c.mirrors.Since(ctx, src, l.work.Branch, l.work.Expect, historyLimit)
+		gained, ok, err = l.c.mirrors.Since(ctx, src, l.work.Branch, commit, limit)
 		return err
 	})
 	return gained, ok, err

@@ -56,16 +56,23 @@ func (e graphQLError) asError(need string) error {
 	}
 }
 
-// query asks a query of GraphQL and decodes what it gives into out. An error
-// in any part of the answer is an error: half an answer judges nothing.
-func (k *conn) query(ctx context.Context, text string, vars map[string]any, out any) error {
+// ask asks a query of GraphQL and decodes what it gives into out. What could not be
+// answered is null there and has an error.
+func (k *conn) ask(ctx context.Context, text string, vars map[string]any, out any) ([]graphQLError, error) {
 	answer := struct {
 		Data   any            `json:"data"`
 		Errors []graphQLError `json:"errors"`
 	}{Data: out}
 	_, err := k.call(ctx, http.MethodPost, k.c.graphQLPath(), map[string]any{"query": text, "variables": vars}, &answer)
-	if err == nil && len(answer.Errors) > 0 {
-		err = answer.Errors[0].asError("pull_requests: read")
+	return answer.Errors, err
+}
+
+// query is ask for a query of which an error in any part is an error: half an answer
+// judges nothing.
+func (k *conn) query(ctx context.Context, text string, vars map[string]any, out any) error {
+	problems, err := k.ask(ctx, text, vars, out)
+	if err == nil && len(problems) > 0 {
+		err = problems[0].asError("pull_requests: read")
 	}
 	return err
 }
@@ -138,10 +145,6 @@ type reviewed struct {
 	open     int      // conversations that are not resolved
 }
 
-// queriesTogether is how many pull requests one query is about. Each may give
-// 200 nodes; the host refuses queries that could give half a million.
-const queriesTogether = 25
-
 // connectionJSON is a page of something.
 type connectionJSON[T any] struct {
 	Nodes []T `json:"nodes"`
@@ -175,64 +178,42 @@ fragment reviewed on PullRequest {
   }
 }`
 
-// reviews reads what people said about pull requests: one query for many of
-// them, where REST takes a call for the reviews of each, one for each
-// reviewer's rights, and has no word for conversations and code owners.
-func (c *Client) reviews(ctx context.Context, k *conn, repo queue.Repo, numbers ...int64) (map[int64]reviewed, error) {
-	all := map[int64]reviewed{}
-	for len(numbers) > 0 {
-		n := min(len(numbers), queriesTogether)
-		if err := c.someReviews(ctx, k, repo, numbers[:n], "", "", all); err != nil {
-			return nil, explain(err, "read the reviews of pull requests of %s", repo)
-		}
-		numbers = numbers[n:]
-	}
-	return all, nil
-}
-
-// someReviews reads one page about some pull requests, and then, one by one,
-// what follows it.
-func (c *Client) someReviews(ctx context.Context, k *conn, repo queue.Repo, numbers []int64, reviews, threads string, all map[int64]reviewed) error {
-	var text strings.Builder
-	text.WriteString("query($owner: String!, $name: String!, $reviews: String, $threads: String) {\n  repository(owner: $owner, name: $name) {\n")
-	for _, n := range numbers {
-		fmt.Fprintf(&text, "    pr%d: pullRequest(number: %d) { ...reviewed }\n", n, n)
-	}
-	text.WriteString("  }\n}" + reviewedFields)
-	vars := map[string]any{"owner": repo.Owner, "name": repo.Name}
-	if reviews != "" {
-		vars["reviews"] = reviews
-	}
-	if threads != "" {
-		vars["threads"] = threads
-	}
-	var out struct {
-		Repository map[string]*reviewedJSON `json:"repository"`
-	}
-	if err := k.query(ctx, text.String(), vars, &out); err != nil {
-		return err
-	}
-	for _, n := range numbers {
-		page := out.Repository[fmt.Sprint("pr", n)]
-		if page == nil || page.Reviews == nil || page.Threads == nil {
-			return fmt.Errorf("the host's answer does not describe pull request %d", n)
-		}
-		all[n] = all[n].with(page)
-		if !page.Reviews.Page.More && !page.Threads.Page.More {
-			continue
-		}
+// moreReviews reads what follows a page of what people said about a pull request.
+func (c *Client) moreReviews(ctx context.Context, k *conn, repo queue.Repo, n int64, page *reviewedJSON, reviews, threads string, all map[int64]reviewed) error {
+	for page.Reviews.Page.More || page.Threads.Page.More {
 		// A list that has ended is asked for behind its end once more, which
 		// gives nothing.
 		nextReviews, nextThreads := orElse(page.Reviews.Page.End, reviews), orElse(page.Threads.Page.End, threads)
 		if nextReviews == reviews && nextThreads == threads {
 			return fmt.Errorf("the host's list of what was said about pull request %d does not go on where it says so", n)
 		}
-		if err := c.someReviews(ctx, k, repo, []int64{n}, nextReviews, nextThreads, all); err != nil {
+		reviews, threads = nextReviews, nextThreads
+		vars := map[string]any{"owner": repo.Owner, "name": repo.Name, "number": n}
+		if reviews != "" {
+			vars["reviews"] = reviews
+		}
+		if threads != "" {
+			vars["threads"] = threads
+		}
+		var out struct {
+			Repository struct {
+				Pull *reviewedJSON `json:"pullRequest"`
+			} `json:"repository"`
+		}
+		if err := k.query(ctx, reviewsQuery, vars, &out); err != nil {
 			return err
 		}
+		if page = out.Repository.Pull; page == nil || page.Reviews == nil || page.Threads == nil {
+			return fmt.Errorf("the host's answer does not describe pull request %d", n)
+		}
+		all[n] = all[n].with(page)
 	}
 	return nil
 }
+
+const reviewsQuery = `query($owner: String!, $name: String!, $number: Int!, $reviews: String, $threads: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) { ...reviewed } }
+}` + reviewedFields
 
 func orElse(text, otherwise string) string {
 	if text == "" {

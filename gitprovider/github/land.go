@@ -18,8 +18,8 @@ import (
 
 // Land puts tested steps on the target, see gitprovider.Lander and queue.Land.
 //
-//	read every pull request ──► read the target ──► what did an earlier
-//	attempt land? ──► is the rest as stated, and do the rules allow it?
+//	read every pull request and the target ──► what did an earlier attempt
+//	land? ──► is the rest as stated, and do the rules allow it?
 //	  ├── exact: one compare-and-swap push of the last step's commit
 //	  └── host:  for each pull request the host's merge call, then its tree
 //
@@ -53,6 +53,7 @@ type landing struct {
 	seen      []queue.PullRequestSeen   // as work.Steps
 	under     [][]queue.PullRequestSeen // as work.Steps, and their Stack
 	differing []queue.PullRequestSeen
+	facts     facts // as the landing began
 	rules     rules
 	target    string // commit
 	tree      string
@@ -68,27 +69,7 @@ func (l *landing) land(ctx context.Context) error {
 	if len(l.work.Steps) == 0 {
 		return errors.New("there are no steps")
 	}
-	for _, s := range l.work.Steps {
-		pr, seen, err := l.c.pull(ctx, l.k, l.repo, s.PR)
-		if gitprovider.KindOf(err) == gitprovider.Gone {
-			l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("pull request %d does not exist any more", s.PR))
-			err = nil
-			pr, seen = new(github.PullRequest), queue.PullRequestSeen{}
-		}
-		if err != nil {
-			return err
-		}
-		l.pulls, l.seen = append(l.pulls, pr), append(l.seen, seen)
-	}
-	if err := l.readUnder(ctx); err != nil {
-		return err
-	}
-	if err := l.readTarget(ctx); err != nil {
-		if gitprovider.KindOf(err) == gitprovider.Gone {
-			l.end.Missing = true
-			l.stop(queue.TroubleStale, "", "the branch "+l.work.Branch+" does not exist any more")
-			return nil
-		}
+	if err := l.read(ctx); err != nil || l.end.Missing {
 		return err
 	}
 	if err := l.already(ctx); err != nil {
@@ -111,6 +92,47 @@ func (l *landing) land(ctx context.Context) error {
 	return l.host(ctx)
 }
 
+// read reads with one look all that the decision to land depends on: every pull
+// request, the target, and the reports on the commit that is to land.
+func (l *landing) read(ctx context.Context) (err error) {
+	q := question{branch: l.work.Branch, commit: l.work.Steps[len(l.work.Steps)-1].Commit}
+	for _, s := range l.work.Steps {
+		q.pulls = append(q.pulls, s.PR)
+		for _, u := range s.Stack {
+			q.pulls = append(q.pulls, u.PR)
+		}
+	}
+	if l.facts, err = l.c.look(ctx, l.k, l.repo, q); err != nil {
+		return err
+	}
+	l.under = make([][]queue.PullRequestSeen, len(l.work.Steps))
+	for i, s := range l.work.Steps {
+		pr, seen := l.readOne(s.Entry, s.PR)
+		l.pulls, l.seen = append(l.pulls, pr), append(l.seen, seen)
+		for _, u := range s.Stack {
+			_, under := l.readOne(s.Entry, u.PR)
+			l.under[i] = append(l.under[i], under)
+		}
+	}
+	if l.facts.missing {
+		l.end.Missing = true
+		l.stop(queue.TroubleStale, "", "the branch "+l.work.Branch+" does not exist any more")
+		return nil
+	}
+	l.at(l.facts.target, l.facts.tree)
+	return nil
+}
+
+// readOne is a pull request as it was read. One that does not exist stops the landing.
+func (l *landing) readOne(entry queue.EntryID, number int64) (*github.PullRequest, queue.PullRequestSeen) {
+	pr, seen, err := l.c.seenOf(l.repo, l.facts, number)
+	if err != nil {
+		l.stop(queue.TroubleStale, entry, fmt.Sprintf("pull request %d does not exist any more", number))
+		return new(github.PullRequest), seen
+	}
+	return pr, seen
+}
+
 // stop notes what stopped the landing; the first reason stays.
 func (l *landing) stop(trouble queue.Trouble, entry queue.EntryID, message string) {
 	if l.end.Trouble == "" {
@@ -129,9 +151,14 @@ func (l *landing) readTarget(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	l.at(commit, tree)
+	return nil
+}
+
+// at notes where the target is.
+func (l *landing) at(commit, tree string) {
 	l.target, l.tree = commit, tree
 	l.end.Commit, l.end.Tree = commit, tree
-	return nil
 }
 
 // landed notes that a step is on the target with a commit and a tree.
@@ -209,40 +236,17 @@ func (l *landing) check(ctx context.Context) error {
 // checkRules refuses what the host would refuse if we were not exempt. Rules
 // that we cannot judge are left to the host's verdict at admission.
 func (l *landing) checkRules(ctx context.Context) (err error) {
-	if l.rules, err = l.c.rulesOf(ctx, l.k, l.repo, l.work.Branch); err != nil {
+	if l.rules, err = l.c.readRules(ctx, l.k, l.repo, l.work.Branch, l.facts.unprotected); err != nil {
 		return err
 	}
 	l.checkSigned()
-	var tested []queue.Report
-	tip := l.work.Steps[len(l.work.Steps)-1].Commit
-	if len(l.rules.others(l.work.Branch)) > 0 && tip != "" {
-		if tested, err = l.c.checks(ctx, l.k, l.repo, tip); err != nil {
-			return err
-		}
-	}
 	from := len(l.end.Landed)
-	var bound []int64
-	for _, s := range l.rest() {
-		if !slices.Contains(l.work.Forced, s.Entry) {
-			bound = append(bound, s.PR)
-			for _, u := range s.Stack {
-				bound = append(bound, u.PR)
-			}
-		}
-	}
-	if len(bound) == 0 {
-		return nil
-	}
-	said, err := l.c.saidOf(ctx, l.k, l.repo, l.rules, bound...)
-	if err != nil {
-		return err
-	}
 	for i, s := range l.rest() {
 		if slices.Contains(l.work.Forced, s.Entry) {
 			continue
 		}
 		for _, seen := range append(slices.Clone(l.under[from+i]), l.seen[from+i]) {
-			if err := l.allowed(ctx, s, seen.PullRequest, said[seen.Number], tested); err != nil {
+			if err := l.allowed(ctx, s, seen.PullRequest); err != nil {
 				return err
 			}
 		}
@@ -251,9 +255,10 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 }
 
 // allowed refuses a step of which one pull request is not allowed to land.
-func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRequest, said reviewed, tested []queue.Report) error {
+func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRequest) error {
 	pr.Base = l.work.Branch
-	lacks, err := l.c.missing(ctx, l.k, l.repo, pr, l.rules, said, tested)
+	head := func() ([]queue.Report, error) { return l.c.reported(ctx, l.k, l.repo, pr.Head) }
+	lacks, err := l.rules.missing(pr, l.facts.said[pr.Number], l.facts.reports, head)
 	if err != nil {
 		return err
 	}

@@ -393,8 +393,9 @@ func TestTheHostsRulesHoldThoughWeAreExempt(t *testing.T) {
 	})
 }
 
-// That a branch has no classic protection is asked once for what is judged in the
-// same half minute. Whoever lands asks.
+// That a branch has no classic protection is learned with the rest of what a
+// judgement or a landing depends on, and new protection counts at once. Whoever builds
+// believes it for half a minute.
 func TestABranchWithoutProtectionIsAskedAboutSeldom(t *testing.T) {
 	w := newWorld(t)
 	now := time.Now()
@@ -406,20 +407,28 @@ func TestABranchWithoutProtectionIsAskedAboutSeldom(t *testing.T) {
 		return w.calls["GET /repos/:/:/branches/:/protection"]
 	}
 	a, b := w.open("a.txt", "a\n"), w.open("b.txt", "b\n")
-	work := w.tested(queue.MergeCommit, queue.LandExact, a)
 	before := asked()
 	w.ready(a.PR, "")
 	w.ready(b.PR, "")
-	if got := asked() - before; got > 1 {
-		t.Errorf("asked %d times for two pull requests", got)
+	if end, _ := w.land(w.tested(queue.MergeCommit, queue.LandExact, b)); end.Trouble != "" || len(end.Landed) != 1 {
+		t.Fatalf("%+v", end)
 	}
+	if got := asked() - before; got != 0 {
+		t.Errorf("asked %d times although there is none", got)
+	}
+	work := w.tested(queue.MergeCommit, queue.LandExact, a)
 	w.must(w.ProtectBranch(githubsim.Protect{Repo: "acme/app", Reviews: 1, AppMayPush: true}))
-	w.ready(b.PR, "") // for a moment
-	if end, _ := w.land(work); end.Trouble != queue.TroubleDenied || !strings.Contains(end.Message, "0 of 1 required approvals") || len(w.log()) != 1 {
+	w.ready(a.PR, "0 of 1 required approvals.")
+	if end, _ := w.land(work); end.Trouble != queue.TroubleDenied || !strings.Contains(end.Message, "0 of 1 required approvals") || len(w.log()) != 2 {
 		t.Errorf("landed past the protection: %+v", end)
 	}
+	before = asked()
+	w.built(oneRun("r9", queue.Squash, 1, a))
 	now = now.Add(unprotectedFor)
-	w.ready(b.PR, "0 of 1 required approvals.")
+	w.built(oneRun("r10", queue.Squash, 1, a))
+	if got := asked() - before; got != 1 {
+		t.Errorf("asked %d times for two builds, the second half a minute later", got)
+	}
 }
 
 // A draft that the host could see as merged is closed before the push.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,16 +44,16 @@ func (c *Client) judge(ctx context.Context, k *conn, repo queue.Repo, pr *github
 	if !blocked && (value != queue.Mergeable || seen.Base == branch) {
 		return value, why, nil
 	}
-	r, err := c.rulesLately(ctx, k, repo, branch)
+	f, err := c.look(ctx, k, repo, question{pulls: []int64{seen.Number}, branch: branch, commit: seen.Head})
 	if err != nil {
 		return value, "", err
 	}
-	said, err := c.saidOf(ctx, k, repo, r, seen.Number)
+	r, err := c.readRules(ctx, k, repo, branch, f.unprotected)
 	if err != nil {
 		return value, "", err
 	}
 	seen.Base = branch
-	lacks, err := c.missing(ctx, k, repo, seen, r, said[seen.Number], nil)
+	lacks, err := r.missing(seen, f.said[seen.Number], nil, func() ([]queue.Report, error) { return f.reports, nil })
 	if err != nil {
 		return value, "", err
 	}
@@ -103,42 +104,33 @@ type lacking struct {
 }
 
 // missing finds what the rules of a pull request's base still demand of it,
-// as far as we can judge. said is what people said about it, see reviews.
-// tested are the reports on the commit that is about to land, nil if there is
-// none yet: a check that reported there has its say there.
-func (c *Client) missing(ctx context.Context, k *conn, repo queue.Repo, pr queue.PullRequest, r rules, said reviewed, tested []queue.Report) (lacking, error) {
-	l, err := c.missingChecks(ctx, k, repo, pr, r.others(pr.Base), tested)
-	l.words = append(l.words, r.missingReviews(said)...)
-	return l, err
-}
-
-// saidOf reads what people said about pull requests, if a rule wants to know.
-// Of protection that we may not read we know only the host's decision.
-func (c *Client) saidOf(ctx context.Context, k *conn, repo queue.Repo, r rules, numbers ...int64) (map[int64]reviewed, error) {
-	if !r.wantReviews() && !r.conversations && len(r.unseen) == 0 {
-		return nil, nil
+// as far as we can judge. said is what people said about it. tested are the reports
+// on the commit that is about to land, nil if there is none yet: a check that reported
+// there has its say there, any other on the pull request's own head.
+func (r rules) missing(pr queue.PullRequest, said reviewed, tested []queue.Report, head func() ([]queue.Report, error)) (lacking, error) {
+	l, err := missingChecks(r.others(pr.Base), tested, head)
+	// Of protection that we may not read we know only the host's decision.
+	if r.wantReviews() || r.conversations || len(r.unseen) > 0 {
+		l.words = append(l.words, r.missingReviews(said)...)
 	}
-	return c.reviews(ctx, k, repo, numbers...)
+	return l, err
 }
 
 // missingChecks names required checks that failed or have not ended. One that
 // never reported on the head does not hold a pull request back: it may run on
 // test branches only.
-func (c *Client) missingChecks(ctx context.Context, k *conn, repo queue.Repo, pr queue.PullRequest, need []queue.Required, tested []queue.Report) (l lacking, err error) {
-	var head []queue.Report
-	asked := false
+func missingChecks(need []queue.Required, tested []queue.Report, head func() ([]queue.Report, error)) (l lacking, err error) {
+	head = sync.OnceValues(head)
 	for _, q := range need {
 		where := "the tested commit"
 		report, there := q.Newest(slices.Values(tested))
 		if !there {
-			if !asked {
-				if head, err = c.checks(ctx, k, repo, pr.Head); err != nil {
-					return l, err
-				}
-				asked = true
+			reports, err := head()
+			if err != nil {
+				return l, err
 			}
 			where = "the pull request"
-			if report, there = q.Newest(slices.Values(head)); !there {
+			if report, there = q.Newest(slices.Values(reports)); !there {
 				continue
 			}
 		}

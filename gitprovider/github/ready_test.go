@@ -196,8 +196,10 @@ func TestRulesThatMayNotBeReadAreNamed(t *testing.T) {
 	a := w.open("a.txt", "a\n")
 	w.must(w.Fail(githubsim.Fault{Path: "/repos/acme/app/branches/main/protection", Action: "fail", Status: 403, Times: 1000},
 		githubsim.Fault{Path: "/repos/acme/app/rules/branches/main", Action: "fail", Status: 403, Times: 1000}))
-	w.ready(a.PR, "Cannot be judged: rulesets, which the App may not read; it needs the permission administration: read; "+
-		"cannot be judged: branch protection, which the App may not read; it needs the permission administration: read.")
+	const rulesets = "Cannot be judged: rulesets, which the App may not read; it needs the permission administration: read"
+	w.ready(a.PR, rulesets+".") // that there is no protection everybody may know
+	w.must(w.ProtectBranch(githubsim.Protect{Repo: "acme/app", AppMayPush: true}))
+	w.ready(a.PR, rulesets+"; cannot be judged: branch protection, which the App may not read; it needs the permission administration: read.")
 }
 
 // The host's decision, and what is made of it where it has none.
@@ -449,8 +451,10 @@ func TestBC77EveryMergeableState(t *testing.T) {
 			case strings.HasSuffix(r.URL.Path, "/access_tokens"):
 				w.WriteHeader(201)
 				fmt.Fprintf(w, `{"token":"ghs_x","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339))
-			case strings.HasSuffix(r.URL.Path, "/protection"):
-				w.WriteHeader(404)
+			case strings.HasSuffix(r.URL.Path, "/graphql"):
+				fmt.Fprintf(w, `{"data":{"repository":{"pr1":{"number":1,"state":"OPEN","updatedAt":"2026-01-02T03:04:05Z","headRefOid":"%[1]s","baseRefName":"main",
+					"latestOpinionatedReviews":{"nodes":[],"pageInfo":{}},"reviewThreads":{"nodes":[],"pageInfo":{}}},
+					"ref":{"refUpdateRule":null,"target":{"oid":"%[1]s","tree":{"oid":"%[1]s"}}},"object":{"statusCheckRollup":null}}}}`, strings.Repeat("a", 40))
 			case strings.Contains(r.URL.Path, "/rules/"):
 				w.Write([]byte("[]"))
 			default:
@@ -493,7 +497,8 @@ func TestBC62ReviewsOfDeletedUsers(t *testing.T) {
 			fmt.Fprintf(w, `{"token":"ghs_x","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339))
 			return
 		}
-		fmt.Fprint(w, `{"data":{"repository":{"pr7":{"reviewDecision":"CHANGES_REQUESTED",
+		fmt.Fprint(w, `{"data":{"repository":{"pr7":{"id":"x","number":7,"state":"OPEN","updatedAt":"2026-01-02T03:04:05Z","headRefName":"x","baseRefName":"main","headRefOid":"`+strings.Repeat("a", 40)+`",
+			"author":null,"headRepository":null,"mergedAt":null,"mergeCommit":null,"labels":{"nodes":[]},"reviewDecision":"CHANGES_REQUESTED",
 			"latestOpinionatedReviews":{"nodes":[{"state":"CHANGES_REQUESTED","author":null},{"state":"APPROVED","author":{"login":"bot[bot]"}}],"pageInfo":{"hasNextPage":false,"endCursor":null}},
 			"reviewThreads":{"nodes":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}}}`)
 	}))
@@ -502,9 +507,13 @@ func TestBC62ReviewsOfDeletedUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := c.reviews(t.Context(), c.installation(3), queue.Repo{ID: 1, Host: c.Host(), Owner: "acme", Name: "app"}, 7)
-	if err != nil || fmt.Sprint(said[7].against, said[7].approved) != "[a deleted user] [@bot[bot]]" {
-		t.Errorf("%+v %v", said, err)
+	repo := queue.Repo{ID: 1, Host: c.Host(), Owner: "acme", Name: "app", HostID: 2}
+	f, err := c.look(t.Context(), c.installation(3), repo, question{pulls: []int64{7}})
+	if err != nil || fmt.Sprint(f.said[7].against, f.said[7].approved) != "[a deleted user] [@bot[bot]]" {
+		t.Errorf("%+v %v", f.said, err)
+	}
+	if _, seen, err := c.seenOf(repo, f, 7); err != nil || seen.Author != (queue.Actor{Login: "ghost", ID: 10137}) || !seen.Fork {
+		t.Errorf("%+v %v", seen, err)
 	}
 }
 
@@ -514,8 +523,14 @@ func TestAQueryThatGoesWrongIsAnError(t *testing.T) {
 	a := w.open("a.txt", "a\n")
 	k, err := w.c.conn(w.repo)
 	w.must(err)
-	if _, err := w.c.reviews(w.ctx, k, w.repo, a.PR, 999); gitprovider.KindOf(err) != gitprovider.Gone {
-		t.Errorf("a pull request that is not there: %v", err)
+	f, err := w.c.look(w.ctx, k, w.repo, question{pulls: []int64{a.PR, 999}, branch: "nowhere", commit: strings.Repeat("0", 40)})
+	if err != nil || f.pulls[a.PR] == nil || f.pulls[999] != nil || !f.missing || f.reports != nil {
+		t.Errorf("what is not there: %+v, %v", f, err)
+	}
+	other := w.repo
+	other.Name = "nothing"
+	if _, err := w.c.look(w.ctx, k, other, question{pulls: []int64{a.PR}}); gitprovider.KindOf(err) != gitprovider.Gone {
+		t.Errorf("a repository that is not there: %v", err)
 	}
 	err = k.query(w.ctx, "{ viewer { login } }", nil, new(map[string]any))
 	if err == nil || !strings.Contains(err.Error(), "Field 'viewer' doesn't exist on type 'Query'") {

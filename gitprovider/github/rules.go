@@ -89,16 +89,18 @@ const unprotectedFor = 30 * time.Second
 
 // rulesOf reads the rules of a branch, all pages.
 func (c *Client) rulesOf(ctx context.Context, k *conn, repo queue.Repo, branch string) (rules, error) {
-	return c.readRules(ctx, k, repo, branch, 0)
+	return c.readRules(ctx, k, repo, branch, false)
 }
 
 // rulesLately is rulesOf for what is decided again before anything lands: that a
 // branch has no classic protection may have been read a moment ago.
 func (c *Client) rulesLately(ctx context.Context, k *conn, repo queue.Repo, branch string) (rules, error) {
-	return c.readRules(ctx, k, repo, branch, unprotectedFor)
+	read, known := k.unprotected.get(at(repo, branch))
+	return c.readRules(ctx, k, repo, branch, known && c.cfg.Now().Sub(read) < unprotectedFor)
 }
 
-func (c *Client) readRules(ctx context.Context, k *conn, repo queue.Repo, branch string, lately time.Duration) (rules, error) {
+// readRules is rulesOf of a branch that may be known to have no classic protection.
+func (c *Client) readRules(ctx context.Context, k *conn, repo queue.Repo, branch string, unprotected bool) (rules, error) {
 	var r rules
 	err := pages(ctx, k, at(repo, "rules", "branches", branch), func(page []ruleJSON) error {
 		for _, rule := range page {
@@ -115,7 +117,7 @@ func (c *Client) readRules(ctx context.Context, k *conn, repo queue.Repo, branch
 			return r, explain(err, "read the rules of branch %s of %s", branch, repo)
 		}
 	}
-	if read, known := k.unprotected.get(at(repo, branch)); known && c.cfg.Now().Sub(read) < lately {
+	if unprotected {
 		return r, nil
 	}
 	return r, c.addProtection(ctx, k, repo, branch, &r)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
-	"signalbox/gitprovider"
 	"signalbox/queue"
 )
 
@@ -67,26 +66,6 @@ func (c *Client) Stack(ctx context.Context, repo queue.Repo, branch string, numb
 		facts, below = append(facts, seen, m), seen.PullRequest
 	}
 	return facts, nil
-}
-
-// readUnder reads the pull requests that land with a step, beneath its own. All
-// are read before the first merge.
-func (l *landing) readUnder(ctx context.Context) error {
-	l.under = make([][]queue.PullRequestSeen, len(l.work.Steps))
-	for i, s := range l.work.Steps {
-		for _, u := range s.Stack {
-			_, seen, err := l.c.pull(ctx, l.k, l.repo, u.PR)
-			if gitprovider.KindOf(err) == gitprovider.Gone {
-				l.stop(queue.TroubleStale, s.Entry, fmt.Sprintf("pull request %d does not exist any more", u.PR))
-				err = nil
-			}
-			if err != nil {
-				return err
-			}
-			l.under[i] = append(l.under[i], seen)
-		}
-	}
-	return nil
 }
 
 // checkUnder compares the pull requests beneath a step's with what was stated.

@@ -21,15 +21,14 @@ func (c *Client) Stop(ctx context.Context, repo queue.Repo, work queue.StopRun) 
 	if work.Cancel && work.Commit != "" {
 		c.cancelCI(ctx, k, repo, work.Commit)
 	}
-	if work.DraftPR != 0 {
-		if err := c.closePull(ctx, k, repo, work.DraftPR); err != nil {
-			return err
-		}
-	}
-	if work.Branch == "" {
+	switch {
+	case work.Branch != "": // with its branch the draft pull request is closed
+		return c.deleteBranch(ctx, k, repo, work.Branch)
+	case work.DraftPR != 0:
+		return c.closePull(ctx, k, repo, work.DraftPR)
+	default:
 		return nil
 	}
-	return c.deleteBranch(ctx, k, repo, work.Branch)
 }
 
 // closePull closes a pull request. Closed already, or gone, is fine.

@@ -29,6 +29,10 @@ var schema = sync.OnceValue(func() *ast.Schema {
 // for. Values are nil, text, numbers, booleans, nodes and lists of nodes.
 type node map[string]func(args map[string]any) (any, error)
 
+// typeName is the field with the name of a node's type. A node has it where it may be
+// of one of several.
+const typeName = "__typename"
+
 // value is a field that takes no arguments.
 func value(v any) func(map[string]any) (any, error) {
 	return func(map[string]any) (any, error) { return v, nil }
@@ -120,6 +124,11 @@ func (x *execution) fields(set ast.SelectionSet, of node, path []any) object {
 		case *ast.FragmentSpread:
 			maps.Copy(out, x.fields(s.Definition.SelectionSet, of, path))
 		case *ast.InlineFragment:
+			if kind, is := of[typeName]; is {
+				if name, _ := kind(nil); name != s.TypeCondition && schema().Types[s.TypeCondition].Kind == ast.Object {
+					continue // it is about others
+				}
+			}
 			maps.Copy(out, x.fields(s.SelectionSet, of, path))
 		}
 	}
@@ -127,7 +136,11 @@ func (x *execution) fields(set ast.SelectionSet, of node, path []any) object {
 }
 
 func (x *execution) field(f *ast.Field, of node, path []any) any {
-	if f.Name == "__typename" {
+	if kind, is := of[typeName]; is && f.Name == typeName {
+		name, _ := kind(nil)
+		return name
+	}
+	if f.Name == typeName {
 		return f.ObjectDefinition.Name
 	}
 	v, err := of[f.Name](f.ArgumentMap(x.vars))
@@ -167,6 +180,18 @@ func (c *call) queryNode() node {
 func (c *call) repositoryNode(r *repo) node {
 	return node{
 		"nameWithOwner": value(r.fullName()),
+		"ref": func(args map[string]any) (any, error) {
+			if !c.s.may(c.who, r, "contents:read") {
+				return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}
+			}
+			return c.refNode(r, fmt.Sprint(args["qualifiedName"]))
+		},
+		"object": func(args map[string]any) (any, error) {
+			if !c.s.may(c.who, r, "contents:read") {
+				return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}
+			}
+			return c.commitNode(r, fmt.Sprint(args["oid"]))
+		},
 		"pullRequest": func(args map[string]any) (any, error) {
 			if !c.s.may(c.who, r, "pull_requests:read") {
 				return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}
@@ -182,8 +207,9 @@ func (c *call) repositoryNode(r *repo) node {
 }
 
 func (c *call) pullNode(p *pull) node {
-	return node{
-		"number": value(p.number), "headRefOid": value(p.headSHA), "isDraft": value(p.draft), "reviewDecision": value(c.s.decision(p)),
+	of := c.aboutPull(p)
+	maps.Copy(of, node{
+		"reviewDecision": value(c.s.decision(p)),
 		"reviewThreads": func(args map[string]any) (any, error) {
 			var all []node
 			for _, t := range p.threads {
@@ -196,12 +222,13 @@ func (c *call) pullNode(p *pull) node {
 			var all []node
 			for _, v := range p.reviews {
 				if last[v.author] == v {
-					all = append(all, node{"state": value(v.state), "author": value(node{"login": value(v.author.login)})})
+					all = append(all, node{"state": value(v.state), "author": value(authorNode(v.author))})
 				}
 			}
 			return connection("latestOpinionatedReviews", all, args)
 		},
-	}
+	})
+	return of
 }
 
 // connection is one page of a list. Cursors are positions.
