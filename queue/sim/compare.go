@@ -13,6 +13,8 @@ type Row struct {
 	Cell   Cell   `json:"cell"`
 	Policy string `json:"policy"`
 	Ours   bool   `json:"ours,omitempty"`
+	// FromHistory: no predictor was asked, though the cell has one.
+	FromHistory bool `json:"fromHistory,omitempty"`
 	// P50, P95 and P99 are quantiles of the turnaround divided by O1's, Free50 and so
 	// on divided by O2's, Minutes50 and so on as they are.
 	P50, P95, P99                   Mean
@@ -79,7 +81,7 @@ func (f *field) add(c Cell, workloads []*Workload, p Policy) {
 		f.tasks = append(f.tasks, task{w, p, &results[s]})
 	}
 	f.results = append(f.results, results)
-	f.rows = append(f.rows, Row{Cell: c, Policy: p.Name, Ours: p.Ours})
+	f.rows = append(f.rows, Row{Cell: c, Policy: p.Name, Ours: p.Ours, FromHistory: p.FromHistory})
 }
 
 // play plays all and returns the rows in the order in which they were added.

@@ -60,14 +60,19 @@ func (l Limits) miss(r Row) float64 {
 	return worst
 }
 
-// WriteGoals says for each goal of the cells that were played who comes closest to it,
-// of Signalbox's settings and of the other policies.
+// WriteGoals says for each goal of the cells that were played who comes closest to it:
+// of Signalbox's settings, of those of them that expect only what history says, where
+// the cell has a predictor, and of the other policies.
 func WriteGoals(w io.Writer, rows []Row) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "goal\tcell\tclosest\tby the goal\tmust\twanted")
 	for _, g := range Goals {
-		for _, ours := range []bool{true, false} {
-			best := g.closest(rows, ours)
+		for _, of := range []func(Row) bool{
+			func(r Row) bool { return r.Ours && !r.FromHistory },
+			func(r Row) bool { return r.FromHistory },
+			func(r Row) bool { return !r.Ours },
+		} {
+			best := g.closest(rows, of)
 			if best == nil {
 				continue
 			}
@@ -84,18 +89,19 @@ func yesNo(yes bool) string {
 	return "missed"
 }
 
-// closest is the row that comes closest to what is wanted, nil when there is none.
-func (g Goal) closest(rows []Row, ours bool) *Row {
-	var of []Row
+// closest is the row, of some, that comes closest to what is wanted, nil when there
+// is none.
+func (g Goal) closest(rows []Row, of func(Row) bool) *Row {
+	var those []Row
 	for _, r := range rows {
-		if r.Cell.Name == g.Cell && r.Ours == ours {
-			of = append(of, r)
+		if r.Cell.Name == g.Cell && of(r) {
+			those = append(those, r)
 		}
 	}
-	if len(of) == 0 {
+	if len(those) == 0 {
 		return nil
 	}
-	best := slices.MinFunc(of, func(a, b Row) int {
+	best := slices.MinFunc(those, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(g.Must.miss(a), g.Must.miss(b)), cmp.Compare(g.Want.miss(a), g.Want.miss(b)))
 	})
 	return &best

@@ -10,7 +10,10 @@ type Policy struct {
 	Name, Says string
 	// Ours is Signalbox itself.
 	Ours bool
-	make func(*race) policy
+	// FromHistory is ours that no predictor tells anything: what it expects, it
+	// counted itself.
+	FromHistory bool
+	make        func(*race) policy
 }
 
 // Others are the policies of other queues.
@@ -40,6 +43,20 @@ func Others() []Policy {
 // Engine is what ships, with settings.
 func Engine(name string, s queue.Settings) Policy {
 	return Policy{Name: name, Says: "Signalbox", Ours: true, make: withSettings(s)}
+}
+
+// Untold is the engine with settings that is told nothing by the predictor of a
+// cell.
+func Untold(name string, s queue.Settings) Policy {
+	of := Engine(name, s)
+	made := of.make
+	of.FromHistory = true
+	of.make = func(p *race) policy {
+		e := made(p).(*engine)
+		e.untold = true
+		return e
+	}
+	return of
 }
 
 // Fixed is the engine with a concurrency of all workers, and nothing else.
@@ -97,6 +114,9 @@ func Contenders(c Cell) []Policy {
 		Engine("… batches of 4, optimistic", eager),
 		Engine("adaptive", Adaptive(c.Workers)),
 		Engine("adaptive, optimistic, depth 2", Patient(Adaptive(c.Workers))))
+	if c.Predictor > 0 {
+		list = append(list, Untold("adaptive, from history", Adaptive(c.Workers)))
+	}
 	if c.Overlaps == 0 { // in lanes few are there to be tested together
 		list = append(list,
 			Engine("… batches of 16", Batched(c.Workers, 16, 1)),

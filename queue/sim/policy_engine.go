@@ -22,8 +22,10 @@ type engine struct {
 	runs  map[queue.RunID]*trial
 	built []*trial // by the number in the name of a commit
 	at    map[*trial]queue.RunID
-	wake  time.Duration // the moment for which a wake-up is arranged
-	due   bool
+	// untold: the predictor of the cell is not asked.
+	untold bool
+	wake   time.Duration // the moment for which a wake-up is arranged
+	due    bool
 }
 
 // withSettings is the engine with settings. Those that are the race's own (the
@@ -69,7 +71,7 @@ func (e *engine) submitted(i int) {
 		e.s.Targets[entry.Targets] = set
 	}
 	e.s.Entries[entry.ID] = entry
-	if e.w.Cell.Predictor > 0 {
+	if e.w.Cell.Predictor > 0 && !e.untold {
 		e.s.Predicted[entry.ID] = x.Risk
 	}
 	e.due = true
