@@ -165,12 +165,12 @@ func (p *Proofs) readFaults(ctx context.Context, tx *sqlx.Tx, q queue.ID, since 
 		UNION ALL SELECT format('#%s is %s, and its last move was to %s', e.pr, e.state, m.to_state)
 			FROM moves m JOIN entries e ON e.id = m.entry_id WHERE m.newest AND e.state <> m.to_state
 		UNION ALL SELECT format('#%s is called landed by the timeline, and there is no receipt of it', m.pr)
-			FROM moves m WHERE m.to_state = 'merged' AND m.reason IN ($3, $4, $5) AND NOT EXISTS (
+			FROM moves m WHERE m.to_state = 'merged' AND m.reason IN ($3, $4, $5, $7) AND NOT EXISTS (
 				SELECT 1 FROM landings l WHERE l.queue_id = $1 AND l.entry_id = m.entry_id AND l.submission = m.submission)
 		UNION ALL SELECT format('#%s landed as %s, and the timeline does not say so', l.pr, left(l.commit, 10))
 			FROM landings l WHERE l.queue_id = $1 AND l.landed_at >= $2 AND NOT EXISTS (
 				SELECT 1 FROM moves m WHERE m.entry_id = l.entry_id AND m.submission = l.submission AND m.to_state = 'merged')`,
-		int64(q), since.UTC(), string(queue.MergedByQueue), string(queue.DirectMerge), string(queue.LandedTreeMismatch), since.IsZero())
+		int64(q), since.UTC(), string(queue.MergedByQueue), string(queue.DirectMerge), string(queue.LandedTreeMismatch), since.IsZero(), string(queue.LandedLate))
 	if err != nil {
 		return fmt.Errorf("look for faults in the timeline: %w", err)
 	}

@@ -58,6 +58,7 @@ type queueRow struct {
 	Parts      numbers                     `json:"parts"`
 	Landed     document[[]queue.Landed]    `json:"landed"`
 	Landing    document[*queue.Landing]    `json:"landing"`
+	GivenUp    document[[]queue.GivenUp]   `json:"given_up"`
 	Bisections document[[]queue.Bisection] `json:"bisections"`
 	Bisected   int64                       `json:"bisected"`
 	Stamp      int64                       `json:"stamp"`
@@ -122,7 +123,7 @@ const queueColumns = `
 		q.enqueueing_label, q.state_labels_enabled, q.extension_enabled, q.speculation, q.wanted_mode,
 		q.target_commit, q.target_tree, q.target_version, q.target_epoch, q.target_doubted,
 		q.target_hints, q.target_read_asked, q.target_missing,
-		q.line, q.parts, q.landed, q.landing, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
+		q.line, q.parts, q.landed, q.landing, q.given_up, q.bisections, q.bisected, q.stamp, q.runs, q.groups, q.landings,
 		q.resync_due, q.resync_runs, q.created_at, q.wake_at, q.held_until, q.turn, q.preflight,` + selectRepo + `,
 		r.org_id, -- and not EXISTS, for which Postgres may read the whole table
 		COALESCE((SELECT true FROM subscribers s WHERE s.org_id = r.org_id AND s.enabled LIMIT 1), false) AS subscribed`
@@ -150,7 +151,8 @@ func rowOfQueue(q *queue.Queue) queueRow {
 		TargetDoubted: t.Doubted, TargetHints: t.Hints, TargetReadAsked: stamp(t.ReadAsked), TargetMissing: t.Missing,
 		Bisections: document[[]queue.Bisection]{append([]queue.Bisection{}, q.Bisections...)}, Bisected: q.Bisected, Stamp: q.Stamp,
 		Landed: document[[]queue.Landed]{append([]queue.Landed{}, q.Landed...)}, Landing: document[*queue.Landing]{q.Landing},
-		Runs: q.Runs, Groups: q.Groups, Landings: q.Landings,
+		GivenUp: document[[]queue.GivenUp]{append([]queue.GivenUp{}, q.GivenUp...)},
+		Runs:    q.Runs, Groups: q.Groups, Landings: q.Landings,
 		ResyncDue: stamp(q.ResyncDue), ResyncRuns: q.ResyncRuns, CreatedAt: stamp(q.CreatedAt),
 		Preflight:    document[queue.Preflight]{q.Preflight},
 		RepositoryID: int64(q.Repo.ID),
@@ -165,7 +167,7 @@ func (r queueRow) queue() queue.Queue {
 			Commit: r.TargetCommit, Tree: r.TargetTree, Version: r.TargetVersion, Epoch: r.TargetEpoch,
 			Doubted: r.TargetDoubted, Hints: r.TargetHints, ReadAsked: time.Time(r.TargetReadAsked), Missing: r.TargetMissing,
 		},
-		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected, Stamp: r.Stamp,
+		Landed: unlessEmpty(r.Landed.v), Landing: r.Landing.v, GivenUp: unlessEmpty(r.GivenUp.v), Bisections: unlessEmpty(r.Bisections.v), Bisected: r.Bisected, Stamp: r.Stamp,
 		Runs: r.Runs, Groups: r.Groups, Landings: r.Landings,
 		ResyncDue: time.Time(r.ResyncDue), ResyncRuns: r.ResyncRuns, CreatedAt: time.Time(r.CreatedAt), Turn: r.Turn,
 		Preflight: r.Preflight.v,
@@ -227,7 +229,7 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan) e
 			target_commit = n.target_commit, target_tree = n.target_tree, target_version = n.target_version,
 			target_epoch = n.target_epoch, target_doubted = n.target_doubted, target_hints = n.target_hints,
 			target_read_asked = n.target_read_asked, target_missing = n.target_missing,
-			line = n.line, parts = n.parts, landed = n.landed, landing = n.landing,
+			line = n.line, parts = n.parts, landed = n.landed, landing = n.landing, given_up = n.given_up,
 			bisections = n.bisections, bisected = n.bisected, stamp = n.stamp,
 			runs = n.runs, groups = n.groups, landings = n.landings,
 			resync_due = n.resync_due, resync_runs = n.resync_runs, preflight = n.preflight,

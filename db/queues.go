@@ -97,7 +97,7 @@ func insertQueue(ctx context.Context, tx *sqlx.Tx, row queueRow) (id int64, err 
 			enqueueing_label, state_labels_enabled, extension_enabled, speculation, wanted_mode,
 			target_commit, target_tree, target_version, target_epoch, target_doubted,
 			target_hints, target_read_asked, target_missing,
-			line, parts, landed, landing, bisections, bisected, stamp, runs, groups, landings,
+			line, parts, landed, landing, given_up, bisections, bisected, stamp, runs, groups, landings,
 			resync_due, resync_runs, created_at, heard_since, preflight, wake_at, turn)
 		SELECT key, repository_id, branch, state, state_why,
 			concurrency, bisection_concurrency, testing_timeout_minutes, pending_failure_depth,
@@ -108,7 +108,7 @@ func insertQueue(ctx context.Context, tx *sqlx.Tx, row queueRow) (id int64, err 
 			enqueueing_label, state_labels_enabled, extension_enabled, speculation, wanted_mode,
 			target_commit, target_tree, target_version, target_epoch, target_doubted,
 			target_hints, target_read_asked, target_missing,
-			line, parts, landed, landing, bisections, bisected, stamp, runs, groups, landings,
+			line, parts, landed, landing, given_up, bisections, bisected, stamp, runs, groups, landings,
 			resync_due, resync_runs, created_at, created_at, preflight, wake_at, nextval('queue_turns')
 		FROM json_populate_recordset(NULL::queues, $1)
 		ON CONFLICT (repository_id, branch) DO NOTHING RETURNING id`, text)

@@ -22,8 +22,8 @@ const (
 
 // Route hands facts that name no queue to the queues that they are about:
 //
-//	pull request   where it has an active entry, is in the stack of one, or has a
-//	               submission not yet decided on
+//	pull request   where it has an active entry, is in the stack of one, has a
+//	               submission not yet decided on, or may still land late
 //	commit         where it is that of a run, live or ended within a day, or the
 //	               head of an active entry or of one in its stack
 //	branch         the branch's own queue, and where a run of the last day tests on it
@@ -115,7 +115,8 @@ func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) er
 					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
 				OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.pr = i.pr)
 				OR EXISTS (SELECT 1 FROM inbox s JOIN inbox_routes u ON u.inbox_id = s.id AND u.queue_id = q.id
-					WHERE s.repository_id = i.repository_id AND s.pr = i.pr AND s.kind = 'submitted')))
+					WHERE s.repository_id = i.repository_id AND s.pr = i.pr AND s.kind = 'submitted')
+				OR q.given_up @> jsonb_build_array(jsonb_build_object('pr', i.pr))))
 			OR (i.commit IS NOT NULL AND (
 				EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.commit = i.commit AND r.commit <> ''
 					AND (r.state IN ('building', 'testing') OR r.ended_at > $2))

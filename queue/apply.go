@@ -86,6 +86,7 @@ func (d *decision) pullRequestSeen(f PullRequestSeen) {
 	if e := d.byPR(f.Number); e != nil && e.Active() {
 		d.see(e, f)
 	}
+	d.seeLate(f)
 	if e := d.stackWith(f.Number); e != nil {
 		d.seeLayer(e, e.layer(f.Number), f)
 	}

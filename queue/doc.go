@@ -71,9 +71,9 @@
 //	not_ready → pending: NOW_READY
 //	not_ready → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED NOT_READY_TIMEOUT
 //	    REPOSITORY_REMOVED STACK_MEMBER_CHANGED
-//	not_ready → merged: MERGED_BY_HAND
+//	not_ready → merged: MERGED_BY_HAND LANDED_LATE
 //	pending → testing: TEST_RUN_STARTED
-//	pending → merged: DIRECT_MERGE MERGED_BY_HAND LANDED_TREE_MISMATCH
+//	pending → merged: DIRECT_MERGE MERGED_BY_HAND LANDED_TREE_MISMATCH LANDED_LATE
 //	pending → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
 //	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
 //	pending → failed: MERGE_CONFLICT CONFIG_INVALID NO_REQUIRED_STATUSES START_RETRIES_EXHAUSTED
@@ -87,7 +87,7 @@
 //	testing → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
 //	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
 //	testing → failed: FAILED_BY_OPTIMIZATION
-//	testing → merged: MERGED_BY_HAND
+//	testing → merged: MERGED_BY_HAND LANDED_LATE
 //	pending_failure → pending: TESTS_RESTARTED_BY_USER TESTS_RESTARTED_BY_API SKIP_THE_LINE_INTERRUPTED
 //	    MANUAL_PUSH_TO_TARGET_BRANCH PREREQUISITE_CANCELLED PREREQUISITE_FAILED
 //	    PREREQUISITE_MERGED_BY_HAND GROUP_CHANGED BISECTION_REQUIRED BISECTION_PASSED
@@ -96,8 +96,8 @@
 //	pending_failure → failed: REQUIRED_STATUS_FAILED TEST_RUN_TIMEOUT CHECKS_NEVER_STARTED FAILED_BY_OPTIMIZATION
 //	pending_failure → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
 //	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
-//	pending_failure → merged: MERGED_BY_HAND
-//	tests_passed → merged: MERGED_BY_QUEUE MERGED_BY_HAND LANDED_TREE_MISMATCH
+//	pending_failure → merged: MERGED_BY_HAND LANDED_LATE
+//	tests_passed → merged: MERGED_BY_QUEUE MERGED_BY_HAND LANDED_TREE_MISMATCH LANDED_LATE
 //	tests_passed → pending: LANDING_CONFLICT PROOF_LOST TESTS_RESTARTED_BY_USER TESTS_RESTARTED_BY_API
 //	    SKIP_THE_LINE_INTERRUPTED MANUAL_PUSH_TO_TARGET_BRANCH PREREQUISITE_CANCELLED
 //	    PREREQUISITE_FAILED PREREQUISITE_MERGED_BY_HAND GROUP_CHANGED BISECTION_REQUIRED
@@ -105,6 +105,8 @@
 //	tests_passed → failed: LANDING_REFUSED
 //	tests_passed → cancelled: USER_REQUESTED API_REQUESTED ADMIN_REQUESTED PR_CLOSED PR_PUSHED_TO
 //	    PR_BASE_BRANCH_CHANGED PR_CONVERTED_TO_DRAFT REPOSITORY_REMOVED STACK_MEMBER_CHANGED
+//	failed → merged: LANDED_LATE
+//	cancelled → merged: LANDED_LATE
 //
 // # States of a queue
 //
@@ -184,6 +186,9 @@
 //     While the target does not exist that cannot be found out: it counts as no
 //     answer, for half an hour. Then the branch is gone for good, the landing
 //     ends, and who wants to leave can.
+//   - A merge call of the host's that hung may be carried out when its landing has
+//     been given up. Then it has landed (LANDED_LATE), also when its submission
+//     had failed or been cancelled, and everything is tested again: see late.go.
 //   - While somebody may have moved the target, nothing new begins until it has
 //     been read.
 //   - During a mode switch, asking for the old mode is refused like any other.

@@ -35,6 +35,9 @@ type PullRequestSeen struct {
 	// UpdatedAt this one holds. A webhook with the same time as what we know
 	// and another content only raises a doubt.
 	Read bool `json:"read,omitempty"`
+	// Landed is the commit as which our own App merged it; "" = it is not merged, or
+	// somebody else did it.
+	Landed string `json:"landed,omitempty"`
 }
 
 // MergeabilitySeen answers a refresh: what stands between a pull request's

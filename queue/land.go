@@ -186,6 +186,7 @@ func (d *decision) landed() bool {
 		on = step.Commit
 	}
 	d.explainTarget(f)
+	d.giveUp(l, f)
 	d.stopped(l, f)
 	return true
 }
@@ -238,6 +239,7 @@ func (d *decision) merged(l *Landing, step LandedStep, on string) {
 		q.State = Paused
 		q.StateWhy = fmt.Sprintf("The queue paused itself: #%d landed as something else than what was tested. %s Look at %s, then set the queue running again.", e.Number, step.Differs, short(step.Commit))
 	}
+	d.forgetGivenUp(e.Number)
 	d.end(e, how)
 }
 

@@ -11,7 +11,7 @@ import (
 // the result is known.
 func (d *decision) leave() bool {
 	leavers := d.sorted(func(e *Entry) bool {
-		if !e.Active() || d.isLanding(e) {
+		if d.isLanding(e) || !e.Active() && !e.late() {
 			return false
 		}
 		_, leaves := d.leaving(e)
@@ -20,6 +20,9 @@ func (d *decision) leave() bool {
 	for _, e := range leavers {
 		l, _ := d.leaving(e)
 		d.end(e, l)
+		if l.why == LandedLate {
+			d.landedLate(e)
+		}
 	}
 	return d.restarts() || len(leavers) > 0
 }
@@ -40,6 +43,8 @@ func (d *decision) leaving(e *Entry) (ending, bool) {
 		return ending{to: Cancelled, why: why, message: fmt.Sprintf(format, args...)}, true
 	}
 	switch {
+	case e.late():
+		return d.lateEnding(e), true
 	case e.Merged:
 		return ending{to: Merged, why: MergedByHand, message: "The pull request was merged by hand."}, true
 	case e.Removed != "":
@@ -82,7 +87,7 @@ func (d *decision) end(e *Entry, l ending) {
 	e.Alone, e.Returned, e.Doubted = false, 0, false
 	e.RefreshAsked, e.RefreshAfter, e.RefreshTries = time.Time{}, time.Time{}, 0
 	d.move(e, l.to, l.why, l.message, l.by, l.run)
-	if l.why == MergedByHand { // the target has moved, whatever we were told of it
+	if l.why == MergedByHand || l.why == LandedLate { // the target has moved, whatever we were told of it
 		d.s.Queue.Target.Doubted = true
 	}
 }

@@ -21,8 +21,10 @@ type Queue struct {
 	Target Target
 	// Landed are the steps that this queue put on the target, oldest first,
 	// as far back as the oldest chain in the window began.
-	Landed     []Landed
-	Landing    *Landing    // the one landing in flight
+	Landed  []Landed
+	Landing *Landing // the one landing in flight
+	// GivenUp are the newest steps that landings through the host ended without.
+	GivenUp    []GivenUp
 	Bisections []Bisection // under way, oldest first
 	Bisected   int64       // bisections begun so far
 

@@ -74,6 +74,7 @@ const (
 	DirectMerge        Reason = "DIRECT_MERGE"
 	MergedByHand       Reason = "MERGED_BY_HAND"
 	LandedTreeMismatch Reason = "LANDED_TREE_MISMATCH"
+	LandedLate         Reason = "LANDED_LATE"
 )
 
 // HelpPath is the path, on our pages, of what the documents say about a code:

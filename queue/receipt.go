@@ -22,7 +22,7 @@ type Receipt struct {
 	// On is the commit that the target was at before this step.
 	On     string
 	Commit string // with which it is on the target
-	Tree   string // of that commit
+	Tree   string // of that commit; "" = nobody saw it land, see Late
 	// Tested is the tree that Run had after this step; "" when it landed
 	// without a run.
 	Tested string
@@ -37,6 +37,9 @@ type Receipt struct {
 	Differs string
 	At      time.Time
 }
+
+// Late reports whether the host did it when its landing had been given up.
+func (r Receipt) Late() bool { return r.Tree == "" }
 
 // receipt writes down a step that has landed.
 func (d *decision) receipt(l *Landing, step LandedStep, run RunID, on string) {

@@ -54,10 +54,10 @@ var Transitions = []Transition{
 
 	{NotReady, Pending, []Reason{NowReady}},
 	{NotReady, Cancelled, []Reason{CancelledByUser, CancelledByAPI, CancelledByAdmin, PRClosed, NotReadyTimeout, RepositoryRemoved, StackMemberChanged}},
-	{NotReady, Merged, []Reason{MergedByHand}},
+	{NotReady, Merged, []Reason{MergedByHand, LandedLate}},
 
 	{Pending, Testing, []Reason{TestRunStarted}},
-	{Pending, Merged, []Reason{DirectMerge, MergedByHand, LandedTreeMismatch}},
+	{Pending, Merged, []Reason{DirectMerge, MergedByHand, LandedTreeMismatch, LandedLate}},
 	{Pending, Cancelled, left},
 	{Pending, Failed, []Reason{MergeConflict, ConfigInvalid, NoRequiredStatuses, StartRetriesExhausted, TestBranchRefused, DraftPRsNotAllowed, FailedByOptimization, LandingRefused}},
 
@@ -66,18 +66,21 @@ var Transitions = []Transition{
 	{Testing, PendingFailure, []Reason{RequiredStatusFailed, TestRunTimeout, ChecksNeverStarted}},
 	{Testing, Cancelled, left},
 	{Testing, Failed, []Reason{FailedByOptimization}},
-	{Testing, Merged, []Reason{MergedByHand}},
+	{Testing, Merged, []Reason{MergedByHand, LandedLate}},
 
 	{PendingFailure, Pending, restarted},
 	{PendingFailure, TestsPassed, []Reason{SuccessorTestRunPassed}},
 	{PendingFailure, Failed, []Reason{RequiredStatusFailed, TestRunTimeout, ChecksNeverStarted, FailedByOptimization}},
 	{PendingFailure, Cancelled, left},
-	{PendingFailure, Merged, []Reason{MergedByHand}},
+	{PendingFailure, Merged, []Reason{MergedByHand, LandedLate}},
 
-	{TestsPassed, Merged, []Reason{MergedByQueue, MergedByHand, LandedTreeMismatch}},
+	{TestsPassed, Merged, []Reason{MergedByQueue, MergedByHand, LandedTreeMismatch, LandedLate}},
 	{TestsPassed, Pending, append([]Reason{LandingConflict, ProofLost}, restarted...)},
 	{TestsPassed, Failed, []Reason{LandingRefused}},
 	{TestsPassed, Cancelled, left},
+
+	{Failed, Merged, []Reason{LandedLate}},
+	{Cancelled, Merged, []Reason{LandedLate}},
 }
 
 var (

@@ -13,12 +13,12 @@ func (tr translator) pullRequest(e *github.PullRequestEvent, now time.Time) []qu
 	pr := e.GetPullRequest()
 	switch e.GetAction() {
 	case "opened", "edited", "synchronize", "closed", "converted_to_draft", "ready_for_review":
-		return seen(pr, e.GetRepo())
+		return tr.seen(pr, e.GetRepo())
 	case "reopened":
 		// It may come back with another base, or after a merge that we know of.
-		return append(seen(pr, e.GetRepo()), doubted(pr)...)
+		return append(tr.seen(pr, e.GetRepo()), doubted(pr)...)
 	case "labeled", "unlabeled":
-		facts := seen(pr, e.GetRepo())
+		facts := tr.seen(pr, e.GetRepo())
 		if tr.own(e.GetSender()) { // our state labels are nobody's rule
 			return facts
 		}
@@ -42,12 +42,16 @@ func (tr translator) label(e *github.PullRequestEvent, now time.Time) []queue.Fa
 
 // seen is the state of a pull request. What cannot be understood whole is not
 // half believed: it only raises a doubt, so that the host is asked.
-func seen(pr *github.PullRequest, repo *github.Repository) []queue.Fact {
+func (tr translator) seen(pr *github.PullRequest, repo *github.Repository) []queue.Fact {
 	p, ok := pullRequest(pr, repo)
 	if !ok {
 		return doubted(pr)
 	}
-	return []queue.Fact{queue.PullRequestSeen{PullRequest: p}}
+	seen := queue.PullRequestSeen{PullRequest: p}
+	if p.Merged && tr.own(pr.GetMergedBy()) {
+		seen.Landed = existing(pr.GetMergeCommitSHA())
+	}
+	return []queue.Fact{seen}
 }
 
 // doubted says that something about a pull request may have changed.

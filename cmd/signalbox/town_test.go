@@ -347,6 +347,21 @@ func (w *town) Refuse(number int64, why string) error {
 	return nil
 }
 
+// Hang has the network hold back the next call that merges a pull request, and the
+// host refuse the one after it.
+func (w *town) Hang(number int64) error {
+	path := fmt.Sprintf("/repos/%s/pulls/%d/merge", w.name, number)
+	return w.sim.Fail(githubsim.Fault{Action: "late", Method: "PUT", Path: path}, githubsim.Fault{Action: "fail", Status: 405, Method: "PUT", Path: path})
+}
+
+// Arrive has the calls arrive that the network held back.
+func (w *town) Arrive() error {
+	if w.sim.Arrive() == 0 {
+		return errors.New("nothing hangs")
+	}
+	return nil
+}
+
 // Merge comments /merge. It waits until the queue has heard of it, and lets a
 // moment pass, so that submissions come in the order of the script.
 func (w *town) Merge(number int64, by string, wish sim.Wish) error {

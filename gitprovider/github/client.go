@@ -44,7 +44,7 @@ type Config struct {
 	// the program has its own.
 	DataDir string
 	// BotLogin is the App's account, "signalbox[bot]" if empty. Comments are
-	// recognised as ours by it or by AppID.
+	// recognised as ours by it or by AppID, merges by it.
 	BotLogin string
 	// CommitterName and CommitterEmail are who makes commits; the App's
 	// account if empty. Another committer makes other commit ids.

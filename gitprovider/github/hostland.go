@@ -155,7 +155,11 @@ func pause(ctx context.Context, d time.Duration) error {
 // methodNames are the host's words for merge methods.
 var methodNames = map[queue.MergeMethod]string{queue.MergeCommit: "merge", queue.Squash: "squash", queue.Rebase: "rebase"}
 
-// merge makes one merge call.
+// merge makes one merge call. The host refuses it when the head has moved by the
+// time at which the call arrives: so whenever that is, the head is what was tested.
+// It takes no commit of the target and no base, so a call that the network held back
+// merges on whatever is there then, and into whatever the base is by then; see
+// queue.GivenUp for what follows.
 func (l *landing) merge(ctx context.Context, s queue.StepSpec, title, body string) (sha string, err error) {
 	ask := map[string]any{"sha": s.Head, "merge_method": methodNames[l.work.Method]}
 	if l.work.Method != queue.Rebase {

@@ -38,7 +38,11 @@ func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int6
 		return nil, queue.PullRequestSeen{}, fmt.Errorf("read pull request %d of %s: the host's answer does not describe one", number, repo)
 	}
 	c.learnNodes(repo, pr)
-	return pr, queue.PullRequestSeen{PullRequest: p, Read: true}, nil
+	seen := queue.PullRequestSeen{PullRequest: p, Read: true}
+	if sha := pr.GetMergeCommitSHA(); p.Merged && strings.EqualFold(pr.GetMergedBy().GetLogin(), c.cfg.BotLogin) && validCommit(sha) {
+		seen.Landed = sha
+	}
+	return pr, seen, nil
 }
 
 // learnNodes notes what GraphQL calls a pull request and its repository, and whether

@@ -13,6 +13,9 @@
 //	          between impacts a target that it impacts
 //	direct    no run was needed: its tree is that of its head, which had passed
 //	          on the target that it contains, as the host said at the time
+//
+// What the host merged when its landing had been given up is proven only by the
+// first way.
 package proof
 
 import (
@@ -91,7 +94,7 @@ func (r Report) Problems() int {
 
 // Needs reports whether the merge of a receipt's head has to be made again to
 // judge it.
-func Needs(r queue.Receipt) bool { return r.Recomputed || r.Run == "" }
+func Needs(r queue.Receipt) bool { return !r.Late() && (r.Recomputed || r.Run == "") }
 
 // Check compares.
 func Check(h History) Report {
@@ -124,7 +127,11 @@ type check struct {
 // judge looks at the i-th receipt. The first thing that is wrong is its problem.
 func (c *check) judge(i int, l *Landing) {
 	r := c.Receipts[i]
-	for _, hold := range []func(int, queue.Receipt, *Landing) string{c.once, c.there, c.asSaid, c.proven} {
+	holds := []func(int, queue.Receipt, *Landing) string{c.once, c.there, c.asSaid, c.proven}
+	if r.Late() {
+		holds = []func(int, queue.Receipt, *Landing) string{c.once, c.late}
+	}
+	for _, hold := range holds {
 		if l.Problem = hold(i, r, l); l.Problem != "" {
 			l.How = NotProven
 			return
@@ -142,11 +149,29 @@ func (c *check) once(_ int, r queue.Receipt, _ *Landing) string {
 	return ""
 }
 
+// late: the host did it when its landing had been given up. On what it found there
+// nobody had tested it, unless that gives the very tree that a run passed with.
+func (c *check) late(_ int, r queue.Receipt, l *Landing) string {
+	at, ok := c.at[r.Commit]
+	if !ok {
+		return notThere
+	}
+	c.ours[at] = true
+	l.Tree = c.Commits[at].Tree
+	if run, ok := c.Runs[r.Run]; !ok || run.State != queue.RunPassed || run.Tree != l.Tree {
+		return fmt.Sprintf("the host merged it on %.10s after its landing had been given up, and nobody tested that", c.below(r))
+	}
+	l.How, l.Note = Tested, fmt.Sprintf("the host merged it after its landing had been given up; run %s had tested this very tree", r.Run)
+	return ""
+}
+
+const notThere = "its commit is not on the branch: somebody has rewritten the branch, or the landing never was"
+
 // there: the commit is on the branch, after what landed before it.
 func (c *check) there(_ int, r queue.Receipt, l *Landing) string {
 	at, ok := c.at[r.Commit]
 	if !ok {
-		return "its commit is not on the branch: somebody has rewritten the branch, or the landing never was"
+		return notThere
 	}
 	if at <= c.last {
 		return "it is on the branch before what landed before it"

@@ -97,6 +97,8 @@ func TestWhatIsNotProven(t *testing.T) {
 		}, 3, "was not tested on that"},
 		{"no run, on somebody's push", func(h *proof.History) { h.Commits[4].Parents[0] = "c9" }, 4, "was not tested on that"},
 		{"no merge", func(h *proof.History) { delete(h.Merged, "c4") }, 4, "cannot be merged again"},
+		{"merged late, on something else", func(h *proof.History) { h.Receipts[1].Tree, h.Commits[2].Tree = "", "t9" }, 2, "nobody tested that"},
+		{"merged late, and gone", func(h *proof.History) { h.Receipts[3].Tree, h.Receipts[3].Commit = "", "c9" }, 4, "not on the branch"},
 		{"a lane that was none", func(h *proof.History) { h.Targets[3] = h.Targets[1] }, 3, "tested without #1"},
 		{"a lane that said nothing", func(h *proof.History) {
 			r := h.Runs["r3"]
@@ -124,6 +126,11 @@ func TestWhatIsNotProven(t *testing.T) {
 // What is no broken promise of the queue's is said all the same.
 func TestWhatIsWorthKnowing(t *testing.T) {
 	t.Parallel()
+	late := line()
+	late.Receipts[1].Tree, late.Receipts[1].Differs = "", "late"
+	if l := proof.Check(late).Landings[1]; l.How != proof.Tested || !l.Told || l.Tree != "t2" || !strings.Contains(l.Note, "after its landing had been given up") {
+		t.Errorf("merged late as what was tested: %+v", l)
+	}
 	h := line()
 	h.Receipts = h.Receipts[:1] // the host stopped after #1
 	if l := proof.Check(h).Landings[0]; l.Problem != "" || !strings.Contains(l.Note, "half way") {

@@ -206,7 +206,7 @@ func (c *Checker) loud(w *World) error {
 		}
 	}
 	for _, m := range w.Moves[c.heard:] {
-		if m.Reason == queue.MergedByHand && w.landedBy(m.Entry, m.Submission) {
+		if m.Reason == queue.MergedByHand && (w.landedBy(m.Entry, m.Submission) || slices.Contains(w.lately, w.host.pulls[m.PR].landed)) {
 			return fmt.Errorf("#%d is called merged by hand, but the queue landed it", m.PR)
 		}
 	}

@@ -27,7 +27,8 @@ type commit struct {
 // pull is a pull request of the host.
 type pull struct {
 	queue.PullRequest
-	from string // the commit its branch began on
+	from   string // the commit its branch began on
+	landed string // the commit as which our App merged it
 }
 
 // host is a Git host with one repository.
@@ -42,6 +43,9 @@ type host struct {
 	refused map[int64]string
 	// unnamed are those of them that the host refuses without naming them.
 	unnamed map[int64]bool
+	// hung are pull requests of which the next call to merge them hangs, and the one
+	// after that is refused.
+	hung map[int64]bool
 	// reports are what CI has said about each commit, oldest first.
 	reports map[string][]queue.Report
 	// green are the heads of pull requests that CI has passed.
@@ -55,7 +59,7 @@ type host struct {
 func newHost(branch string) *host {
 	h := &host{
 		commits: map[string]*commit{}, branches: map[string]string{}, pulls: map[int64]*pull{},
-		blocked: map[int64]bool{}, refused: map[int64]string{}, unnamed: map[int64]bool{},
+		blocked: map[int64]bool{}, refused: map[int64]string{}, unnamed: map[int64]bool{}, hung: map[int64]bool{},
 		reports: map[string][]queue.Report{}, green: map[string]bool{},
 	}
 	h.branches[branch] = h.commit(files{"README.md": "hello\n"}, 0)
@@ -192,7 +196,7 @@ func (h *host) ancestry(id string) []*commit {
 
 // seen is the fact that a read of a pull request gives.
 func (h *host) seen(number int64) queue.PullRequestSeen {
-	return queue.PullRequestSeen{PullRequest: h.pulls[number].PullRequest, Read: true}
+	return queue.PullRequestSeen{PullRequest: h.pulls[number].PullRequest, Read: true, Landed: h.pulls[number].landed}
 }
 
 func (h *host) mergeability(number int64) queue.MergeabilitySeen {

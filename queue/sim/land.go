@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"signalbox/queue"
 )
@@ -131,6 +132,9 @@ func (l *lander) steps() {
 		if l.a.Mode == queue.LandHost && len(l.ended.Landed) > 0 && l.halfWay(s) {
 			return
 		}
+		if l.a.Mode == queue.LandHost && l.hangs(s) {
+			return
+		}
 		at, ok := s.Commit, true
 		if tested := host.commits[s.Commit]; l.a.Mode == queue.LandHost || tested == nil || tested.parents[0] != host.branches[l.a.Branch] {
 			at, ok = host.land(s.PR, s.Head, host.branches[l.a.Branch]) // written once more, or by the host
@@ -151,9 +155,10 @@ func (l *lander) steps() {
 			p.Open, p.Merged = false, merged // else closed by us
 			if merged {
 				p.Base = l.a.Branch // so that the host sees it
+				p.landed = at
 			}
 			p.touch(l.w.Now)
-			l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+			l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest, Landed: p.landed})
 		}
 		// Noted also when nobody hears of it.
 		l.another(s, at)
@@ -163,6 +168,45 @@ func (l *lander) steps() {
 		}
 		l.done(s, at)
 	}
+}
+
+// hangs may have the network hold back the call that merges a step, so that the
+// landing ends without it, and deliver it up to two hours later.
+func (l *lander) hangs(s queue.StepSpec) bool {
+	w := l.w
+	if w.host.hung[s.PR] {
+		delete(w.host.hung, s.PR)
+		w.late = append(w.late, func() { w.mergeLate(s) })
+		l.stop(queue.TroubleDenied, s.Entry, "The host does not answer, then says no.")
+		return true
+	}
+	n := w.Faults.draw("merge call", 24)
+	if n < 21 || len(s.Stack) > 0 {
+		return false
+	}
+	l.stop([]queue.Trouble{queue.TroubleTransient, queue.TroubleStale, queue.TroubleDenied}[n-21], s.Entry, "The host does not answer, then says no.")
+	w.after(time.Duration(1+w.Faults.draw("held back for", 120))*time.Minute, func() { w.mergeLate(s) })
+	return true
+}
+
+// mergeLate has the host do a merge call that was held back: it looks at the head,
+// and at nothing else that we know. Its message is delivered until it arrives.
+func (w *World) mergeLate(s queue.StepSpec) {
+	p := w.host.pulls[s.PR]
+	before := w.host.branches[p.Base]
+	if !p.Open || p.Draft || p.Head != s.Head || before == "" {
+		return
+	}
+	at, ok := w.host.land(s.PR, s.Head, before)
+	if !ok {
+		return
+	}
+	w.host.branches[p.Base] = at
+	p.Open, p.Merged, p.landed = false, true, at
+	p.touch(w.Now)
+	w.lately = append(w.lately, at)
+	w.tell(queue.PullRequestSeen{PullRequest: p.PullRequest, Landed: at})
+	w.notify(queue.TargetMoved{Branch: p.Base, Before: before, After: at})
 }
 
 // halfWay may stop a landing between two of the host's merges.

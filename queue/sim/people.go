@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -46,7 +47,7 @@ func (w *World) change(number int64, how func(*pull)) error {
 	}
 	how(p)
 	p.touch(w.Now)
-	w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest})
+	w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest, Landed: p.landed})
 	return nil
 }
 
@@ -142,6 +143,26 @@ func (w *World) Green(number int64) error {
 // Refuse has the host refuse to land a pull request, with these words.
 func (w *World) Refuse(number int64, why string) error {
 	w.host.refused[number] = why
+	return nil
+}
+
+// Hang has the next call that merges a pull request hang until Arrive, and the host
+// refuse the one after it.
+func (w *World) Hang(number int64) error {
+	w.host.hung[number] = true
+	return nil
+}
+
+// Arrive has merge calls done that the network has held back.
+func (w *World) Arrive() error {
+	late := w.late
+	w.late = nil
+	if len(late) == 0 {
+		return errors.New("nothing hangs")
+	}
+	for _, arrive := range late {
+		arrive()
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"signalbox/queue"
 	"signalbox/queue/proof"
@@ -35,7 +36,7 @@ func Proven(w *World) error {
 		}
 	}
 	for _, id := range report.Others {
-		if c := w.host.commits[id]; c.pr != 0 && !w.byHand(c.pr) {
+		if c := w.host.commits[id]; c.pr != 0 && (!w.byHand(c.pr) || slices.Contains(w.lately, id)) {
 			return fmt.Errorf("#%d is on main as %s, and there is no receipt of it", c.pr, id)
 		}
 	}

@@ -31,6 +31,10 @@ type Town interface {
 	Green(number int64) error
 	PushMain(change map[string]string) error
 	Refuse(number int64, why string) error
+	// Hang has the network hold back the next call that merges a pull request, until
+	// Arrive, and the host refuse the one after it.
+	Hang(number int64) error
+	Arrive() error
 
 	Merge(number int64, by string, wish Wish) error
 	// Stack asks for a pull request with all that it stands on.
@@ -181,6 +185,10 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 	"refuse": func(p *Player, a []string) (string, error) {
 		return "", p.town.Refuse(number(a, 0), strings.Join(a[1:], " "))
 	},
+	// hang 1: the next call that merges #1 hangs in the network, and the host refuses
+	// the one after it; arrive: what hung arrives
+	"hang":   func(p *Player, a []string) (string, error) { return "", p.town.Hang(number(a, 0)) },
+	"arrive": func(p *Player, a []string) (string, error) { return "", p.town.Arrive() },
 	// merge 1 2 -p urgent: somebody comments /merge on #1 and #2
 	"merge": func(p *Player, a []string) (string, error) { return p.merge(a, Town.Merge) },
 	// stack 3 -p high: somebody comments /signalbox stack on #3

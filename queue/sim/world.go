@@ -44,6 +44,8 @@ type World struct {
 	later   []event
 	builds  map[string]int // runs of CI for each tree
 	landed  []landing
+	late    []func() // merge calls that the network holds back until Arrive
+	lately  []string // commits that came of calls that it held back
 	answers map[int64]queue.Answer
 	sets    []queue.TargetSet          // uploaded, by number from 1
 	newest  map[string]queue.TargetsID // by head commit

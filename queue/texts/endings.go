@@ -61,6 +61,7 @@ var endings = map[queue.EntryState]map[queue.Reason]endingText{
 		queue.DirectMerge:        {"its checks had passed on top of the target already", "", false, false},
 		queue.MergedByHand:       {"it was merged by hand", "", false, false},
 		queue.LandedTreeMismatch: {"its tests passed, but what landed is not what was tested", "The queue has paused itself. Compare the two and, when all is well, set it running again.", true, true},
+		queue.LandedLate:         {"the Git host carried out a call that the queue had given up", "`signalbox verify-history` tells whether it landed as it was tested. If the branch is broken, repair it: all that is in the queue is tested on it.", true, false},
 	},
 }
 

@@ -13,9 +13,13 @@ import (
 func Calls(e queue.Entry) bool { return !e.Active() && ended(e).calls }
 
 // EndedMarker is how the comment on one ending is found again: there is never
-// a second one.
+// a second one. What the host merges late may have ended before.
 func EndedMarker(e queue.Entry) string {
-	return fmt.Sprintf("<!-- signalbox:ended:%s:%d -->", e.ID, e.Submission)
+	late := ""
+	if e.Reason == queue.LandedLate {
+		late = ":late"
+	}
+	return fmt.Sprintf("<!-- signalbox:ended:%s:%d%s -->", e.ID, e.Submission, late)
 }
 
 // Notice is the one new comment on an ending that the author has to know.
