@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,7 +90,9 @@ func (c *clone) git(ctx context.Context, j job) ([]byte, error) {
 	cmd.WaitDelay = 5 * time.Second
 	end := ownGroup(cmd)
 	weighed := c.weigh(runCtx, j, stop)
+	runtime.LockOSThread() // see ownGroup
 	err := cmd.Run()
+	runtime.UnlockOSThread()
 	end()
 	stop(nil)
 	weighed()

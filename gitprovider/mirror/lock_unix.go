@@ -41,8 +41,15 @@ func lockFile(ctx context.Context, name string) (unlock func(), err error) {
 // as Ctrl-C in a terminal, does not reach it, and when its time is up the
 // whole group ends: git's helpers, too. The returned function ends helpers
 // that outlived git; call it after git was waited for.
+//
+// When we are killed, git is too, where the system can do that. It counts as our
+// death when the thread ends that started git: that thread must be held, by
+// runtime.LockOSThread, until git was waited for (golang.org/issue/27505). A helper
+// that talks to the host ends when git no longer does, at the latest with what it
+// was sending: such a push is found as one that arrives late.
 func ownGroup(cmd *exec.Cmd) (end func()) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithUs(cmd.SysProcAttr)
 	kill := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Cancel = kill
 	return func() {

@@ -41,8 +41,12 @@ func newWorld(t *testing.T) *world {
 	w.commit("first", "base.txt", lines(20), "keep.txt", "keep\n")
 	w.push("HEAD:refs/heads/main")
 	w.m = w.mirror(Config{})
-	w.src = Source{Repo: queue.Repo{ID: 7, Host: "github.com", Owner: "acme", Name: "app"}, URL: w.origin}
+	w.src = sourceOf(w.origin)
 	return w
+}
+
+func sourceOf(origin string) Source {
+	return Source{Repo: queue.Repo{ID: 7, Host: "github.com", Owner: "acme", Name: "app"}, URL: origin}
 }
 
 func (w *world) mirror(cfg Config) *Mirrors {
