@@ -13,13 +13,15 @@ import (
 const straysAtOnce = 100
 
 // Tested lists the connected repositories where a run was asked for since that
-// moment: those on which a test branch may still arrive.
-func (db *DB) Tested(ctx context.Context, since time.Time) ([]queue.Repo, error) {
+// moment, on which a test branch may still arrive; and of those with older runs the
+// ones whose turn it is, of so many turns in which each comes once.
+func (db *DB) Tested(ctx context.Context, since time.Time, turn, turns int64) ([]queue.Repo, error) {
 	var rows []repoRow
 	if err := db.sql.SelectContext(ctx, &rows, selectRepository+`
 		WHERE r.installation IS NOT NULL AND EXISTS (SELECT 1 FROM queues q
-			WHERE q.repository_id = r.id AND EXISTS (SELECT 1 FROM runs u WHERE u.queue_id = q.id AND u.asked_at > $1))
-		ORDER BY r.id`, since); err != nil {
+			WHERE q.repository_id = r.id AND EXISTS (SELECT 1 FROM runs u
+				WHERE u.queue_id = q.id AND (u.asked_at > $1 OR r.id % $3 = $2)))
+		ORDER BY r.id`, since, turn, turns); err != nil {
 		return nil, fail("list repositories where runs were asked for", err)
 	}
 	list := make([]queue.Repo, len(rows))

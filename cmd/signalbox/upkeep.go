@@ -243,7 +243,8 @@ func (s *service) findCommands(ctx context.Context, since time.Time) {
 
 const (
 	// strayFor is for how long after the last run was asked for a repository is
-	// looked at for branches that arrived late. No network holds a push back as long.
+	// looked at each time for branches that arrived late, and how often after that:
+	// hardly a network holds a push back as long.
 	strayFor = 24 * time.Hour
 	// strayAfter is when a branch whose run has ended should be gone: before, its
 	// removal may still be under way.
@@ -254,11 +255,13 @@ const (
 // have ended: a push that hung in the network may arrive when its branch has been
 // removed, and its webhook may be lost. The queue is told of them as that webhook
 // would have done, and has them removed. It costs a call for each repository with
-// a run of the last day. A branch of which we do not know that its run has ended
+// a run of the last day, and for each other with a run a call a day, spread over it.
+// A branch of which we do not know that its run has ended
 // is left alone.
 func (s *service) findStrays(ctx context.Context) {
 	now := s.clock.Now()
-	repos, err := s.db.Tested(ctx, now.Add(-strayFor))
+	turns := int64(strayFor / redeliverEvery)
+	repos, err := s.db.Tested(ctx, now.Add(-strayFor), now.Unix()/int64(redeliverEvery/time.Second)%turns, turns)
 	err = errors.Join(err, visit(repos, func(repo queue.Repo) error {
 		there, err := s.host.TestBranches(ctx, repo)
 		if err != nil || len(there) == 0 {
