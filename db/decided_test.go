@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/lib/pq"
 
 	"signalbox/account"
@@ -113,7 +114,9 @@ func TestADecisionWakesOthersForWhatElseIsDue(t *testing.T) {
 	}
 }
 
-// Those who work jobs hear of new ones, by River's name and after the commit.
+// Those who work jobs hear of new ones, by River's name and after the commit. What
+// they hear is kept until then by us: NOTIFY in the transaction would make commits
+// wait for one another.
 func TestWorkersHearOfJobsAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,7 +125,11 @@ func TestWorkersHearOfJobsAfterTheCommit(t *testing.T) {
 	w.must(listener.Listen("public.river_insert"))
 	w.must(w.Inserting(t.Context(), []queue.Action{
 		queue.ReadTarget{Queue: w.queue.ID, Branch: "main"}, queue.RefreshPR{Queue: w.queue.ID, PR: 1}, queue.SyncPR{Queue: w.queue.ID, Entry: newID(), PR: 1},
-	}, func() {}))
+	}, func() {
+		if diff := cmp.Diff([]string{"read", "tell"}, w.Untold()); diff != "" {
+			t.Errorf("before the commit, what is to be told is kept (-want +got):\n%s", diff)
+		}
+	}))
 	heard := map[string]bool{}
 	for range 2 {
 		n := <-listener.Notify

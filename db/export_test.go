@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"slices"
 
 	"github.com/jmoiron/sqlx"
 
@@ -17,6 +18,19 @@ func (db *DB) Inserting(ctx context.Context, actions []queue.Action, meanwhile f
 		meanwhile()
 		return nil
 	})
+}
+
+// Untold are the job queues of which nobody is told before a transaction is
+// committed: they are in memory, and not in Postgres's queue of notifications.
+func (db *DB) Untold() []string {
+	db.uncommitted.mu.Lock()
+	defer db.uncommitted.mu.Unlock()
+	var all []string
+	for _, what := range db.uncommitted.of {
+		all = append(all, what.jobs...)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // HappenedLately is the statement of Measures about the last hour, for a test

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -285,19 +286,30 @@ func (w *World) Set(c queue.Change) {
 	w.tell(queue.ChangeRequested{Change: c, By: queue.Actor{Login: "owner", ID: 5}, At: w.clock()})
 }
 
-// RunOf finds the live or newest run that tests a pull request.
+// RunOf finds the run that tests a pull request: the live one, else the newest.
 func (w *World) RunOf(number int64) *queue.Run {
 	e := w.Entry(number)
 	if e == nil {
 		return nil
 	}
-	var newest *queue.Run
+	var runs []*queue.Run
 	for _, r := range w.state.Runs {
-		if slices.Contains(r.Members, e.ID) && (newest == nil || r.AskedAt.After(newest.AskedAt) || r.State.Live() && !newest.State.Live()) {
-			newest = r
+		if slices.Contains(r.Members, e.ID) {
+			runs = append(runs, r)
 		}
 	}
-	return newest
+	if len(runs) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(runs, func(a, b *queue.Run) int {
+		if a.State.Live() != b.State.Live() {
+			if a.State.Live() {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(a.AskedAt.Compare(b.AskedAt), cmp.Compare(a.ID, b.ID)) // two may be of one moment
+	})
 }
 
 // startCI lets CI look at a pushed test branch.
