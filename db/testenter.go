@@ -50,6 +50,7 @@ func (db *DB) EnterUpload(ctx context.Context, u flaky.Upload, read flaky.Read) 
 	now := db.clock()
 	var e *testEntry
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
+		e = nil // of a try that was rolled back
 		if err := lockTests(ctx, tx, u.Repository); err != nil {
 			return err
 		}
