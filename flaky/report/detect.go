@@ -31,68 +31,70 @@ var (
 	ErrDamaged  = errors.New("the upload cannot be decompressed")
 )
 
-// Decompress undoes gzip and zstd, whichever the first bytes show, and leaves
-// anything else as it is. Reading gives [ErrTooLarge] where a limit is passed
-// and [ErrDamaged] where the compression is not valid. The reader is closed.
-func Decompress(r io.Reader) (io.ReadCloser, error) {
+// unpacker undoes the compression of an upload and of the files in it. What it
+// decompresses counts towards one limit, however often it was compressed.
+type unpacker struct {
+	left int64 // bytes that may still come out of it
+}
+
+// open undoes gzip and zstd, whichever the first bytes show, and leaves anything
+// else as it is: it was bounded where it came from. Reading gives [ErrTooLarge] where a
+// limit is passed and [ErrDamaged] where the compression is not valid.
+func (d *unpacker) open(r io.Reader) (io.ReadCloser, error) {
 	src := &counter{r: r}
 	in := bufio.NewReaderSize(src, 64<<10)
 	magic, _ := in.Peek(4) // shorter ones are not compressed
-	out := &bounded{src: src, close: func() {}}
+	out := &bounded{unpacker: d, src: src, close: func() {}}
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, errors.Join(ErrDamaged, err)
 		}
-		out.r, out.compressed = z, true
+		out.r = z
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, errors.Join(ErrDamaged, err)
 		}
-		out.r, out.compressed, out.close = z, true, z.Close
+		out.r, out.close = z, z.Close
 	default:
-		out.r = in
+		return io.NopCloser(in), nil
 	}
 	return out, nil
 }
 
-// counter counts what is read, up to one byte more than may be.
+// counter counts what is read.
 type counter struct {
 	r io.Reader
 	n int64
 }
 
 func (c *counter) Read(b []byte) (int, error) {
-	if c.n > MaxCompressed {
-		return 0, ErrTooLarge
-	}
 	n, err := c.r.Read(b)
 	c.n += int64(n)
 	return n, err
 }
 
-// bounded ends where a limit is passed.
+// bounded is what is decompressed, and ends where a limit is passed.
 type bounded struct {
-	r          io.Reader
-	src        *counter
-	n          int64
-	compressed bool
-	close      func()
+	*unpacker
+	r     io.Reader
+	src   *counter
+	n     int64
+	close func()
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.n += int64(n)
+	b.left -= int64(n)
 	switch {
-	case b.src.n > MaxCompressed, b.n > MaxDecoded, b.n > ratioFrom && b.n > MaxRatio*b.src.n:
+	case b.src.n > MaxCompressed, b.left < 0, b.n > ratioFrom && b.n > MaxRatio*b.src.n:
 		return 0, ErrTooLarge
-	case err != nil && !errors.Is(err, io.EOF) && b.compressed && !errors.Is(err, ErrTooLarge):
-		// A file that is cut off is a report that is cut off: what came is read.
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return n, io.EOF
-		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return n, io.EOF // a file that is cut off is a report that is cut off: what came is read
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, ErrTooLarge):
 		return n, errors.Join(ErrDamaged, err)
 	}
 	return n, err

@@ -3,6 +3,8 @@ package report
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -147,19 +149,11 @@ func TestNotesNameTheFile(t *testing.T) {
 	t.Parallel()
 	const whole, cut = `<testsuite name="s"><testcase name="a"/></testsuite>`, `<testsuite name="s"><testcase name="b"/><testcase`
 	form := func(names ...string) flaky.Read {
-		var b bytes.Buffer
-		w := multipart.NewWriter(&b)
+		files := make([][2]string, len(names))
 		for i, name := range names {
-			part, err := w.CreateFormFile("report", name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _ = io.WriteString(part, map[bool]string{true: whole, false: cut}[i == 0 && name == "a.xml"])
+			files[i] = [2]string{name, map[bool]string{true: whole, false: cut}[i == 0 && name == "a.xml"]}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return Read(flaky.Upload{Org: "acme", Repo: "github.com/acme/app", Received: uploaded, Sent: flaky.Sent{ContentType: w.FormDataContentType()}}, b.Bytes())
+		return Read(formOf(t, files...))
 	}
 	const cutOff = "The report is cut off: what came before is kept, the rest is missing"
 	for _, c := range []struct {
@@ -188,4 +182,23 @@ func TestNotesNameTheFile(t *testing.T) {
 	if err != nil || len(b.Notes) != 1 || b.Notes[0].String() != cutOff+" (/x/b.xml)." {
 		t.Errorf("%v, %v", b.Notes, err)
 	}
+}
+
+// formOf is an upload of reports, each with its name, as a compressed form.
+func formOf(t *testing.T, reports ...[2]string) (flaky.Upload, []byte) {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := multipart.NewWriter(z)
+	for _, r := range reports {
+		part, err := w.CreateFormFile("report", r[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(part, r[1])
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return flaky.Upload{Org: "acme", Repo: "github.com/acme/app", Received: uploaded, Sent: flaky.Sent{ContentType: w.FormDataContentType()}}, b.Bytes()
 }

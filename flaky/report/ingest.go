@@ -45,7 +45,7 @@ const Refused NoteCode = "REFUSED"
 // Read reads all reports of an upload. It never fails: what cannot be read is a
 // note, and what came before it counts.
 func Read(u flaky.Upload, body []byte) flaky.Read {
-	r := &reading{upload: u, options: Options{Uploaded: u.Received}, c: NewCollector(u.Org, u.Repo, u.Variant)}
+	r := &reading{upload: u, unpacker: unpacker{MaxDecoded}, options: Options{Uploaded: u.Received}, c: NewCollector(u.Org, u.Repo, u.Variant)}
 	if err := r.all(body); err != nil {
 		r.notes.add(Refused, err.Error())
 	}
@@ -74,14 +74,15 @@ func Read(u flaky.Upload, body []byte) flaky.Read {
 
 // reading is the reading of one upload.
 type reading struct {
-	upload  flaky.Upload
-	options Options
-	c       *Collector
-	notes   Notes
-	format  Format
-	owners  []byte
-	files   int
-	facts   *flaky.BundleFacts
+	upload   flaky.Upload
+	unpacker unpacker
+	options  Options
+	c        *Collector
+	notes    Notes
+	format   Format
+	owners   []byte
+	files    int
+	facts    *flaky.BundleFacts
 }
 
 func (r *reading) all(body []byte) error {
@@ -92,7 +93,7 @@ func (r *reading) all(body []byte) error {
 	if err != nil || kind != "multipart/form-data" {
 		return r.file(bytes.NewReader(body), "")
 	}
-	content, err := Decompress(bytes.NewReader(body))
+	content, err := r.unpacker.open(bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func pathOf(part *multipart.Part) string {
 
 // file reads one report, which may be compressed itself.
 func (r *reading) file(src io.Reader, name string) error {
-	content, err := Decompress(src)
+	content, err := r.unpacker.open(src)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (r *reading) file(src io.Reader, name string) error {
 }
 
 func (r *reading) bundle(body []byte) error {
-	content, err := Decompress(bytes.NewReader(body))
+	content, err := r.unpacker.open(bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

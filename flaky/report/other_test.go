@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,14 +251,49 @@ func zstandard(content []byte) []byte {
 	return w.EncodeAll(content, nil)
 }
 
+// A report of more than what an upload may have comes compressed, and is read whole.
+func TestALongReportIsReadWhole(t *testing.T) {
+	t.Parallel()
+	var xml strings.Builder
+	const cases = 2000
+	for i := range cases {
+		fmt.Fprintf(&xml, `<testcase classname="c" name="t%d"><system-out>`, i)
+		for line := range 500 {
+			fmt.Fprintf(&xml, "line %d that a test printed\n", i*line)
+		}
+		xml.WriteString(`</system-out></testcase>`)
+	}
+	if xml.Len() < MaxCompressed {
+		t.Fatalf("only %d bytes", xml.Len())
+	}
+	read := Read(formOf(t, [2]string{"long.xml", `<testsuite name="s">` + xml.String() + `</testsuite>`}))
+	if len(read.Tests) != cases || len(read.Notes) != 0 {
+		t.Errorf("%d of %d tests, %v", len(read.Tests), cases, read.Notes)
+	}
+}
+
+// What the files of an upload become is limited together.
+func TestManyFilesOfAnUploadAreLimitedTogether(t *testing.T) {
+	t.Parallel()
+	file := gzipped([]byte(strings.Repeat(oneCase, 1000)))
+	d := unpacker{int64(2500 * len(oneCase))}
+	for i, want := range []error{nil, nil, ErrTooLarge} {
+		r, err := d.open(bytes.NewReader(file))
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("file %d: %v, want %v", i, err, want)
+		}
+	}
+}
+
 func TestDecompress(t *testing.T) {
 	t.Parallel()
 	plain := []byte(strings.Repeat(oneCase, 100))
 	bomb := make([]byte, ratioFrom+1<<20)
 	noise := make([]byte, MaxCompressed+1)
-	for i := range noise {
-		noise[i] = byte(i * i >> 3)
-	}
+	rand.NewChaCha8([32]byte{}).Read(noise)
 	broken := zstandard(plain)
 	broken[len(broken)/2] ^= 0xff
 	for name, c := range map[string]struct {
@@ -270,13 +306,15 @@ func TestDecompress(t *testing.T) {
 		"gzip, cut off":         {gzipped(plain)[:60], -1, nil},
 		"a bomb in gzip":        {gzipped(bomb), -1, ErrTooLarge},
 		"a bomb in zstd":        {zstandard(bomb), -1, ErrTooLarge},
-		"too large":             {noise, -1, ErrTooLarge},
+		"too large":             {gzipped(noise), -1, ErrTooLarge},
+		"large and plain":       {noise, len(noise), nil},
 		"damaged":               {broken, -1, ErrDamaged},
 		"the magic of gzip":     {[]byte("\x1f\x8bnot at all, really"), -1, ErrDamaged},
 		"a small one, and good": {gzipped(bytes.Repeat([]byte("x"), 1<<20)), 1 << 20, nil},
 	} {
 		n, err := 0, error(nil)
-		r, err := Decompress(bytes.NewReader(c.in))
+		d := unpacker{MaxDecoded}
+		r, err := d.open(bytes.NewReader(c.in))
 		if err == nil {
 			var all []byte
 			all, err = io.ReadAll(r)
