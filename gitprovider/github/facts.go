@@ -61,6 +61,7 @@ fragment pull on PullRequest {
   headRepository { databaseId }
   labels(first: 100) { nodes { name } }
   mergeCommit { oid }
+  mergedBy { __typename login }
 }`
 
 const reportFields = `
@@ -103,24 +104,20 @@ func (q question) ask(repo queue.Repo) (string, map[string]any) {
 
 // pullJSON is a pull request of GraphQL.
 type pullJSON struct {
-	Node    string     `json:"id"`
-	Number  int        `json:"number"`
-	Title   string     `json:"title"`
-	URL     string     `json:"url"`
-	Body    string     `json:"body"`
-	State   string     `json:"state"` // OPEN, CLOSED or MERGED
-	Draft   bool       `json:"isDraft"`
-	Merged  *time.Time `json:"mergedAt"`
-	Updated time.Time  `json:"updatedAt"`
-	Head    string     `json:"headRefOid"`
-	HeadRef string     `json:"headRefName"`
-	Base    string     `json:"baseRefName"`
-	Cross   bool       `json:"isCrossRepository"`
-	Author  *struct {
-		Kind  string `json:"__typename"`
-		Login string `json:"login"`
-		ID    int64  `json:"databaseId"`
-	} `json:"author"`
+	Node     string     `json:"id"`
+	Number   int        `json:"number"`
+	Title    string     `json:"title"`
+	URL      string     `json:"url"`
+	Body     string     `json:"body"`
+	State    string     `json:"state"` // OPEN, CLOSED or MERGED
+	Draft    bool       `json:"isDraft"`
+	Merged   *time.Time `json:"mergedAt"`
+	Updated  time.Time  `json:"updatedAt"`
+	Head     string     `json:"headRefOid"`
+	HeadRef  string     `json:"headRefName"`
+	Base     string     `json:"baseRefName"`
+	Cross    bool       `json:"isCrossRepository"`
+	Author   *actorJSON `json:"author"`
 	HeadRepo *struct {
 		ID int64 `json:"databaseId"`
 	} `json:"headRepository"`
@@ -132,7 +129,24 @@ type pullJSON struct {
 	MergeCommit *struct {
 		ID string `json:"oid"`
 	} `json:"mergeCommit"`
+	MergedBy *actorJSON `json:"mergedBy"`
 	reviewedJSON
+}
+
+// actorJSON is an account of GraphQL.
+type actorJSON struct {
+	Kind  string `json:"__typename"`
+	Login string `json:"login"`
+	ID    int64  `json:"databaseId"`
+}
+
+// asREST is the account as REST has it.
+func (a *actorJSON) asREST() *github.User {
+	login := a.Login
+	if a.Kind == "Bot" && !strings.HasSuffix(login, "[bot]") { // which REST adds
+		login += "[bot]"
+	}
+	return &github.User{Login: &login, ID: &a.ID, Type: &a.Kind}
 }
 
 // lookOnce asks one query, and for what follows its pages.
@@ -225,6 +239,9 @@ func (p *pullJSON) asREST(repo queue.Repo) *github.PullRequest {
 	if p.MergeCommit != nil {
 		pr.MergeCommitSHA = &p.MergeCommit.ID
 	}
+	if p.MergedBy != nil {
+		pr.MergedBy = p.MergedBy.asREST()
+	}
 	for _, l := range p.Labels.Nodes {
 		pr.Labels = append(pr.Labels, &github.Label{Name: &l.Name})
 	}
@@ -232,11 +249,7 @@ func (p *pullJSON) asREST(repo queue.Repo) *github.PullRequest {
 		pr.User = &github.User{Login: github.String("ghost"), ID: github.Int64(10137), Type: github.String("User")}
 		return pr
 	}
-	login := p.Author.Login
-	if p.Author.Kind == "Bot" && !strings.HasSuffix(login, "[bot]") { // which REST adds
-		login += "[bot]"
-	}
-	pr.User = &github.User{Login: &login, ID: &p.Author.ID, Type: &p.Author.Kind}
+	pr.User = p.Author.asREST()
 	return pr
 }
 
@@ -377,5 +390,5 @@ func (c *Client) seenOf(repo queue.Repo, f facts, number int64) (*github.PullReq
 	if pr == nil {
 		return nil, queue.PullRequestSeen{}, &gitprovider.Error{Kind: gitprovider.Gone, Message: fmt.Sprintf("pull request %d of %s does not exist", number, repo)}
 	}
-	return pr, queue.PullRequestSeen{PullRequest: c.pullRequest(pr), Read: true}, nil
+	return pr, c.seen(pr), nil
 }

@@ -41,6 +41,9 @@ func TestALookSeesWhatRESTSees(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pull request %d (-REST +GraphQL):\n%s", n, diff)
 		}
+		if ours := got.Landed != ""; ours != (n == landed.PR) {
+			t.Errorf("pull request %d was merged by us: %v", n, ours)
+		}
 		if got.Merged && pr.GetMergeCommitSHA() != rest.GetMergeCommitSHA() || pr.GetNodeID() != rest.GetNodeID() {
 			t.Errorf("pull request %d: merged as %q, %q; %q, %q", n, pr.GetMergeCommitSHA(), rest.GetMergeCommitSHA(), pr.GetNodeID(), rest.GetNodeID())
 		}

@@ -38,11 +38,17 @@ func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int6
 		return nil, queue.PullRequestSeen{}, fmt.Errorf("read pull request %d of %s: the host's answer does not describe one", number, repo)
 	}
 	c.learnNodes(repo, pr)
-	seen := queue.PullRequestSeen{PullRequest: p, Read: true}
-	if sha := pr.GetMergeCommitSHA(); p.Merged && strings.EqualFold(pr.GetMergedBy().GetLogin(), c.cfg.BotLogin) && validCommit(sha) {
+	seen := c.seen(pr)
+	return pr, seen, nil
+}
+
+// seen is what was read of a pull request, and whether it was us who merged it.
+func (c *Client) seen(pr *github.PullRequest) queue.PullRequestSeen {
+	seen := queue.PullRequestSeen{PullRequest: c.pullRequest(pr), Read: true}
+	if sha := pr.GetMergeCommitSHA(); seen.Merged && strings.EqualFold(pr.GetMergedBy().GetLogin(), c.cfg.BotLogin) && validCommit(sha) {
 		seen.Landed = sha
 	}
-	return pr, seen, nil
+	return seen
 }
 
 // learnNodes notes what GraphQL calls a pull request and its repository, and whether

@@ -81,17 +81,17 @@ func authorNode(a *account) node {
 // aboutPull is what a pull request says of itself. mu is held.
 func (c *call) aboutPull(p *pull) node {
 	state := "CLOSED"
-	merged := any(nil)
+	merged, by := any(nil), any(nil)
 	switch {
 	case p.open:
 		state = "OPEN"
 	case !p.merged.IsZero():
-		state, merged = "MERGED", node{typeName: value("Commit"), "oid": value(p.mergeSHA)}
+		state, merged, by = "MERGED", node{typeName: value("Commit"), "oid": value(p.mergeSHA)}, authorNode(p.mergedBy)
 	}
 	return node{
 		"id": value(nodeID("PR", p.id)), "number": value(p.number), "title": value(p.title), "body": value(p.body), "state": value(state),
 		"url":     value(fmt.Sprintf("%s/%s/pull/%d", c.s.URL(), p.repo.fullName(), p.number)),
-		"isDraft": value(p.draft), "mergedAt": value(when(p.merged)), "updatedAt": value(when(p.updated)), "mergeCommit": value(merged),
+		"isDraft": value(p.draft), "mergedAt": value(when(p.merged)), "updatedAt": value(when(p.updated)), "mergeCommit": value(merged), "mergedBy": value(by),
 		"headRefOid": value(p.headSHA), "headRefName": value(p.headRef), "baseRefName": value(p.baseRef), "isCrossRepository": value(p.headRepo != p.repo),
 		"headRepository": value(node{"databaseId": value(p.headRepo.id)}), "author": value(authorNode(p.author)),
 		"labels": func(args map[string]any) (any, error) {
