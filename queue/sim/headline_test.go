@@ -48,8 +48,14 @@ func TestHeadline(t *testing.T) {
 		{"A8", "A8 overload 2", "… batches of 16"},
 		{"A8", "A4, A8 p=2%", "… batches of 16"},
 		{"A1", "A1 lanes 100/h", "adaptive"},
+		{"A1", "A1 lanes 300/h", "adaptive"},
+		{"A1", "A1 lanes 500/h", "adaptive"},
+		{"A2", "A1 lanes 100/h", "adaptive"},
+		{"A2", "A1 lanes 300/h", "adaptive"},
+		{"A2", "A1 lanes 500/h", "adaptive"},
 		{"A3", "A3 single 60/h", "adaptive"},
-		{"A4", "A4 cost p=5%", "adaptive"}, // so short a play is a third start and end, where each has a slot: 0.284 at 2 %
+		{"A4", "A4, A8 p=2%", "adaptive"},
+		{"A4", "A4 cost p=5%", "adaptive"},
 		{"A8", "A8 overload 2", "adaptive"},
 		{"A8", "A4, A8 p=2%", "adaptive"},
 	} {
