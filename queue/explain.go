@@ -185,7 +185,7 @@ func (d *decision) expected(e *Entry, g *Group) Condition {
 	case e.Returned != 0:
 		return Condition{"in_base", true, "It has been tested before and is not known to fail, so others are tested on top of it."}
 	case g != nil && g.apart() || g == nil && d.risky(e):
-		return Condition{"in_base", false, why + " So others are not tested on top of it; when it passes, it takes its place at the end of the line."}
+		return Condition{"in_base", false, why + " So others are not tested on top of it; when it passes, it goes on behind those that are being tested."}
 	default:
 		return Condition{"in_base", true, why + " So others are tested on top of it."}
 	}

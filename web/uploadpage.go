@@ -41,7 +41,7 @@ type uploadRow struct {
 	URL                    string
 	At                     moment
 	On                     string // what was tested
-	Check                  string
+	Job                    string // the check, or the job that has none
 	State                  badge
 	Tests, Failed, Skipped int
 	Read                   bool
@@ -124,7 +124,7 @@ func viewUploads(repo queue.Repo, list []flaky.UploadDetails, below int64, troub
 
 func rowOfUpload(repo queue.Repo, u *flaky.UploadDetails, now time.Time) uploadRow {
 	row := uploadRow{
-		ID: u.ID, URL: uploadURL(repo, u.ID), At: at(u.Received, now), Check: u.Check, Tests: u.Tests, Failed: u.Failed, Skipped: u.Skipped,
+		ID: u.ID, URL: uploadURL(repo, u.ID), At: at(u.Received, now), Job: cmp.Or(u.Check, u.Job), Tests: u.Tests, Failed: u.Failed, Skipped: u.Skipped,
 		Read: !u.Entered.IsZero(), State: badge{"complete", "good"},
 	}
 	var prs []int
