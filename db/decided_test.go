@@ -10,6 +10,7 @@ import (
 	"github.com/lib/pq"
 
 	"signalbox/account"
+	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/queue"
 )
@@ -126,7 +127,7 @@ func TestWorkersHearOfJobsAfterTheCommit(t *testing.T) {
 	w.must(w.Inserting(t.Context(), []queue.Action{
 		queue.ReadTarget{Queue: w.queue.ID, Branch: "main"}, queue.RefreshPR{Queue: w.queue.ID, PR: 1}, queue.SyncPR{Queue: w.queue.ID, Entry: newID(), PR: 1},
 	}, func() {
-		if diff := cmp.Diff([]string{"read", "tell"}, w.Untold()); diff != "" {
+		if diff := cmp.Diff([]string{"read", "tell"}, db.Untold(w.DB)); diff != "" {
 			t.Errorf("before the commit, what is to be told is kept (-want +got):\n%s", diff)
 		}
 	}))

@@ -22,7 +22,7 @@ func (db *DB) Inserting(ctx context.Context, actions []queue.Action, meanwhile f
 
 // Untold are the job queues of which nobody is told before a transaction is
 // committed: they are in memory, and not in Postgres's queue of notifications.
-func (db *DB) Untold() []string {
+func Untold(db *DB) []string {
 	db.uncommitted.mu.Lock()
 	defer db.uncommitted.mu.Unlock()
 	var all []string
