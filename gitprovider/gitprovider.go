@@ -28,10 +28,12 @@ type Reader interface {
 	// PullRequest reads a pull request. Its fact has Read set. Gone: there
 	// is no such pull request.
 	PullRequest(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, error)
-	// Mergeability reads what stands between a pull request and its base:
-	// the host's word and our own reading of its rules. A host that is still
-	// computing answers MergeabilityInProgress without waiting.
-	Mergeability(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error)
+	// Mergeability reads what stands between pull requests and their bases: for
+	// each a PullRequestSeen, then a MergeabilitySeen with the host's word and our
+	// own reading of its rules; of one that does not exist a RefreshEnded. A host
+	// that is still computing answers MergeabilityInProgress without waiting. Many
+	// cost few calls.
+	Mergeability(ctx context.Context, repo queue.Repo, numbers ...int64) ([]queue.Fact, error)
 	// Stack reads the pull requests of a stack, the lowest first: for each a
 	// PullRequestSeen, then a MergeabilitySeen that judges it by the rules of
 	// the branch on which the stack is to land, wherever its own base is. One

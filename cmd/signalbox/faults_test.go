@@ -43,7 +43,7 @@ var doings = []struct {
 	{name: "label", method: "POST", path: "/repos/acme/app/issues/*/labels"},
 	{name: "take a label", method: "DELETE", path: "/repos/acme/app/issues/*/labels/*"},
 	{name: "react", method: "POST", path: "/repos/acme/app/issues/comments/*/reactions"},
-	{name: "read a pull request", method: "GET", path: "/repos/acme/app/pulls/"},
+	{name: "read a pull request", method: "POST", path: "/graphql*pullRequest(*"},
 	{name: "get a token", method: "POST", path: "/app/installations/*/access_tokens"},
 }
 

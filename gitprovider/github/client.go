@@ -113,7 +113,7 @@ type Client struct {
 
 	nodes  *lru[string, string]    // the ids that GraphQL has for things, see repoKey
 	ownRun *lru[string, string]    // that of our unfinished check run of a name on a commit
-	silent *lru[string, time.Time] // when a pull request was last read without any comment
+	silent *lru[string, time.Time] // when a pull request was last read without a comment of ours
 }
 
 var _ gitprovider.Host = (*Client)(nil)

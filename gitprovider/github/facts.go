@@ -26,8 +26,9 @@ type question struct {
 
 // facts is what the host says about a question, all of it read now.
 type facts struct {
-	pulls map[int64]*github.PullRequest // those that exist, without mergeability
+	pulls map[int64]*github.PullRequest // those that exist
 	said  map[int64]reviewed
+	heads map[int64][]queue.Report // what was reported on the head of each, as reports
 	// missing: there is no such branch. unprotected: it has no classic protection.
 	missing, unprotected bool
 	target, tree         string
@@ -35,7 +36,7 @@ type facts struct {
 }
 
 // pullsTogether is how many pull requests one query is about. Each may give
-// 300 nodes; the host refuses queries that could give half a million.
+// 500 nodes; the host refuses queries that could give half a million.
 const pullsTogether = 25
 
 // look asks the host a question: one query where REST takes a call for each pull
@@ -44,7 +45,7 @@ const pullsTogether = 25
 // does not fit on the first page of a list takes more. Of a branch and a commit it
 // hears after all pull requests.
 func (c *Client) look(ctx context.Context, k *conn, repo queue.Repo, q question) (facts, error) {
-	f := facts{pulls: map[int64]*github.PullRequest{}, said: map[int64]reviewed{}}
+	f := facts{pulls: map[int64]*github.PullRequest{}, said: map[int64]reviewed{}, heads: map[int64][]queue.Report{}}
 	for len(q.pulls) > pullsTogether {
 		if err := c.lookOnce(ctx, k, repo, question{pulls: q.pulls[:pullsTogether]}, &f); err != nil {
 			return f, err
@@ -60,20 +61,23 @@ fragment pull on PullRequest {
   author { __typename login ... on User { databaseId } ... on Bot { databaseId } ... on Mannequin { databaseId } }
   headRepository { databaseId }
   labels(first: 100) { nodes { name } }
-  mergeCommit { oid }
+  mergeable mergeStateStatus mergeCommit { oid }
   mergedBy { __typename login }
+  comments(first: 100) { nodes { viewerDidAuthor } pageInfo { hasNextPage } }
+  statusCheckRollup { ...reports }
+  baseRef { refUpdateRule { pattern } }
 }`
 
 const reportFields = `
-fragment reports on Commit {
-  statusCheckRollup { contexts(first: 100, after: $contexts) {
+fragment reports on StatusCheckRollup {
+  contexts(first: 100, after: $contexts) {
     nodes {
       __typename
       ... on CheckRun { databaseId name status conclusion detailsUrl url startedAt completedAt checkSuite { databaseId app { databaseId } } }
       ... on StatusContext { context state targetUrl createdAt avatarUrl }
     }
     pageInfo { hasNextPage endCursor }
-  } }
+  }
 }`
 
 // ask is the text of the query and the values in it.
@@ -82,7 +86,7 @@ func (q question) ask(repo queue.Repo) (string, map[string]any) {
 	head := "$owner: String!, $name: String!"
 	var parts, fragments string
 	if len(q.pulls) > 0 {
-		head += ", $reviews: String, $threads: String"
+		head += ", $reviews: String, $threads: String, $contexts: String"
 		fragments += pullFields + reviewedFields
 		for _, n := range q.pulls {
 			parts += fmt.Sprintf("    pr%d: pullRequest(number: %d) { ...pull ...reviewed }\n", n, n)
@@ -94,12 +98,17 @@ func (q question) ask(repo queue.Repo) (string, map[string]any) {
 		parts += "    ref(qualifiedName: $ref) { refUpdateRule { pattern } target { oid ... on Commit { tree { oid } } } }\n"
 	}
 	if q.commit != "" {
-		head += ", $commit: GitObjectID!, $contexts: String"
+		head += ", $commit: GitObjectID!"
+		if len(q.pulls) == 0 {
+			head += ", $contexts: String"
+		}
 		vars["commit"] = q.commit
-		parts += "    object(oid: $commit) { ...reports }\n"
+		parts += "    object(oid: $commit) { ... on Commit { statusCheckRollup { ...reports } } }\n"
+	}
+	if len(q.pulls) > 0 || q.commit != "" {
 		fragments += reportFields
 	}
-	return fmt.Sprintf("query(%s) {\n  repository(owner: $owner, name: $name) {\n%s  }\n}%s", head, parts, fragments), vars
+	return fmt.Sprintf("query(%s) {\n  repository(owner: $owner, name: $name) {\n    id\n%s  }\n}%s", head, parts, fragments), vars
 }
 
 // pullJSON is a pull request of GraphQL.
@@ -126,11 +135,20 @@ type pullJSON struct {
 			Name string `json:"name"`
 		} `json:"nodes"`
 	} `json:"labels"`
+	Mergeable   string `json:"mergeable"` // MERGEABLE, CONFLICTING or UNKNOWN
+	MergeState  string `json:"mergeStateStatus"`
 	MergeCommit *struct {
 		ID string `json:"oid"`
 	} `json:"mergeCommit"`
 	MergedBy *actorJSON `json:"mergedBy"`
+	BaseRef  *struct {
+		Rule *struct{} `json:"refUpdateRule"`
+	} `json:"baseRef"`
+	Comments *connectionJSON[struct {
+		Ours bool `json:"viewerDidAuthor"`
+	}] `json:"comments"`
 	reviewedJSON
+	reportedJSON
 }
 
 // actorJSON is an account of GraphQL.
@@ -168,6 +186,11 @@ func (c *Client) lookOnce(ctx context.Context, k *conn, repo queue.Repo, q quest
 	if out.Repository == nil {
 		return fmt.Errorf("%s: the host's answer does not describe it", doing)
 	}
+	var node string
+	if err := out.Repository["id"].into(&node); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	c.nodes.put(repoKey(repo), node)
 	for _, n := range q.pulls {
 		if err := c.learnPull(ctx, k, repo, n, out.Repository, f); err != nil {
 			return fmt.Errorf("%s: %w", doing, err)
@@ -208,11 +231,38 @@ func (c *Client) learnPull(ctx context.Context, k *conn, repo queue.Repo, n int6
 		return fmt.Errorf("the host's answer does not describe pull request %d", n)
 	}
 	f.pulls[n] = p.asREST(repo)
-	if p.Node != "" {
-		c.nodes.put(pullKey(repo, n), p.Node)
+	c.learnComments(pullKey(repo, n), p)
+	if p.BaseRef != nil {
+		k.learnProtection(at(repo, p.Base), p.BaseRef.Rule == nil, c.cfg.Now())
 	}
 	f.said[n] = f.said[n].with(&p.reviewedJSON)
-	return c.moreReviews(ctx, k, repo, n, &p.reviewedJSON, "", "", f.said)
+	if err := c.moreReviews(ctx, k, repo, n, &p.reviewedJSON, "", "", f.said); err != nil {
+		return err
+	}
+	var err error
+	if f.heads[n] = c.pageOfReports(nil, &p.reportedJSON); p.more() {
+		f.heads[n], err = c.reported(ctx, k, repo, p.Head) // from its beginning: the place in the list is the commit's
+	}
+	return err
+}
+
+// learnComments notes what GraphQL calls a pull request, and whether we have
+// commented on it.
+func (c *Client) learnComments(key string, p *pullJSON) {
+	if p.Node != "" {
+		c.nodes.put(key, p.Node)
+	}
+	if p.Comments == nil || p.Comments.Page.More {
+		c.silent.drop(key)
+		return
+	}
+	for _, m := range p.Comments.Nodes {
+		if m.Ours {
+			c.silent.drop(key)
+			return
+		}
+	}
+	c.silent.put(key, c.cfg.Now())
 }
 
 // asREST is the pull request as REST has it.
@@ -236,6 +286,11 @@ func (p *pullJSON) asREST(repo queue.Repo) *github.PullRequest {
 	if p.Merged != nil {
 		pr.MergedAt = &github.Timestamp{Time: *p.Merged}
 	}
+	if mergeable := p.Mergeable == "MERGEABLE"; mergeable || p.Mergeable == "CONFLICTING" {
+		pr.Mergeable = &mergeable
+	}
+	mergeState := strings.ToLower(p.MergeState)
+	pr.MergeableState = &mergeState
 	if p.MergeCommit != nil {
 		pr.MergeCommitSHA = &p.MergeCommit.ID
 	}
@@ -256,8 +311,7 @@ func (p *pullJSON) asREST(repo queue.Repo) *github.PullRequest {
 // learnBranch takes a branch from an answer; null is one that does not exist.
 func (c *Client) learnBranch(k *conn, repo queue.Repo, branch string, answer rawJSON, f *facts) error {
 	var ref *struct {
-		// Classic protection, as whoever may read the branch is told of it.
-		Rule   *struct{} `json:"refUpdateRule"`
+		Rule   *struct{} `json:"refUpdateRule"` // classic protection
 		Target *struct {
 			Commit string `json:"oid"`
 			Tree   struct {
@@ -276,10 +330,19 @@ func (c *Client) learnBranch(k *conn, repo queue.Repo, branch string, answer raw
 		return fmt.Errorf("the host's answer does not describe branch %s", branch)
 	}
 	f.target, f.tree = ref.Target.Commit, ref.Target.Tree.ID
-	if f.unprotected = ref.Rule == nil; f.unprotected {
-		k.unprotected.put(at(repo, branch), c.cfg.Now())
-	}
+	f.unprotected = ref.Rule == nil
+	k.learnProtection(at(repo, branch), f.unprotected, c.cfg.Now())
 	return nil
+}
+
+// learnProtection notes whether a branch has no classic protection, of which
+// everybody is told who may read it.
+func (k *conn) learnProtection(branch string, none bool, now time.Time) {
+	if none {
+		k.unprotected.put(branch, now)
+	} else {
+		k.unprotected.drop(branch)
+	}
 }
 
 // reportedJSON is a commit with what was reported on it. Without any report it has
@@ -288,6 +351,22 @@ type reportedJSON struct {
 	Rollup *struct {
 		Contexts connectionJSON[contextJSON] `json:"contexts"`
 	} `json:"statusCheckRollup"`
+}
+
+// more reports whether a page follows.
+func (on *reportedJSON) more() bool { return on.Rollup != nil && on.Rollup.Contexts.Page.More }
+
+// pageOfReports adds a page of reports to a list. Our own App's are left out.
+func (c *Client) pageOfReports(list []queue.Report, on *reportedJSON) []queue.Report {
+	if on.Rollup == nil {
+		return list
+	}
+	for _, j := range on.Rollup.Contexts.Nodes {
+		if r := j.report(); r.Kind == queue.CommitStatus || r.AppID != c.cfg.AppID {
+			list = addReport(list, r)
+		}
+	}
+	return list
 }
 
 // contextJSON is a check run or a commit status.
@@ -338,18 +417,13 @@ func (c *Client) learnReports(ctx context.Context, k *conn, repo queue.Repo, com
 	var list []queue.Report
 	for after := ""; ; {
 		var on *reportedJSON
-		if err := answer.into(&on); err != nil || on == nil || on.Rollup == nil {
+		if err := answer.into(&on); err != nil || on == nil {
 			return list, err
 		}
-		for _, j := range on.Rollup.Contexts.Nodes {
-			if r := j.report(); r.Kind == queue.CommitStatus || r.AppID != c.cfg.AppID {
-				list = addReport(list, r)
-			}
-		}
-		page := on.Rollup.Contexts.Page
-		if !page.More {
+		if list = c.pageOfReports(list, on); !on.more() {
 			return list, nil
 		}
+		page := on.Rollup.Contexts.Page
 		if page.End == "" || page.End == after {
 			return nil, fmt.Errorf("the host's list of reports on %.10s does not go on where it says so", commit)
 		}

@@ -246,22 +246,16 @@ func (l *landing) checkRules(ctx context.Context) (err error) {
 			continue
 		}
 		for _, seen := range append(slices.Clone(l.under[from+i]), l.seen[from+i]) {
-			if err := l.allowed(ctx, s, seen.PullRequest); err != nil {
-				return err
-			}
+			l.allowed(s, seen.PullRequest)
 		}
 	}
 	return nil
 }
 
 // allowed refuses a step of which one pull request is not allowed to land.
-func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRequest) error {
+func (l *landing) allowed(s queue.StepSpec, pr queue.PullRequest) {
 	pr.Base = l.work.Branch
-	head := func() ([]queue.Report, error) { return l.c.reported(ctx, l.k, l.repo, pr.Head) }
-	lacks, err := l.rules.missing(pr, l.facts.said[pr.Number], l.facts.reports, head)
-	if err != nil {
-		return err
-	}
+	lacks := l.rules.missing(pr, l.facts.said[pr.Number], l.facts.reports, l.facts.heads[pr.Number])
 	if why := l.rules.allow(l.work.Method); why != "" {
 		lacks.words = append(lacks.words, why)
 	}
@@ -273,7 +267,6 @@ func (l *landing) allowed(ctx context.Context, s queue.StepSpec, pr queue.PullRe
 	case len(lacks.pending) > 0:
 		l.stop(queue.TroubleStale, s.Entry, why) // it waits in the line, not in flight
 	}
-	return nil
 }
 
 // checkSigned refuses to push commits without a signature to a branch that

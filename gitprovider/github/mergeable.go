@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,49 +13,51 @@ import (
 	"signalbox/queue"
 )
 
-// Mergeability reads what stands between a pull request and its base, see
+// Mergeability reads what stands between pull requests and their bases, see
 // gitprovider.Reader. The host computes it in the background: the first read
 // starts that, and in_progress is the answer until it is done.
-func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error) {
+func (c *Client) Mergeability(ctx context.Context, repo queue.Repo, numbers ...int64) ([]queue.Fact, error) {
 	k, err := c.conn(repo)
 	if err != nil {
-		return queue.PullRequestSeen{}, queue.MergeabilitySeen{}, err
+		return nil, err
 	}
-	pr, seen, err := c.pull(ctx, k, repo, number)
+	f, err := c.look(ctx, k, repo, question{pulls: numbers})
 	if err != nil {
-		return seen, queue.MergeabilitySeen{}, err
+		return nil, err
 	}
-	m := queue.MergeabilitySeen{PR: number, Head: seen.Head}
-	if m.Value, m.Why, err = c.judge(ctx, k, repo, pr, seen.PullRequest, seen.Base); err != nil {
-		return seen, queue.MergeabilitySeen{}, err
+	var list []queue.Fact
+	for _, n := range numbers {
+		_, seen, err := c.seenOf(repo, f, n)
+		if err != nil {
+			list = append(list, queue.RefreshEnded{PR: n, Gone: true, Message: asSentence(err.Error())})
+			continue
+		}
+		m := queue.MergeabilitySeen{PR: n, Head: seen.Head}
+		if m.Value, m.Why, err = c.judge(ctx, k, repo, f, seen.PullRequest, seen.Base); err != nil {
+			return nil, err
+		}
+		m.Why = asSentence(m.Why)
+		list = append(list, seen, m)
 	}
-	m.Why = asSentence(m.Why)
-	return seen, m, nil
+	return list, nil
 }
 
 // judge says whether a pull request can be merged, as far as its conflicts go
 // by the host's word, and by the rules of the branch where it is to land. The
 // host's word holds for its base only: where that is another branch, and where
 // the host calls it blocked, we look at the rules for ourselves.
-func (c *Client) judge(ctx context.Context, k *conn, repo queue.Repo, pr *github.PullRequest, seen queue.PullRequest, branch string) (queue.Mergeability, string, error) {
-	value, why := hostsWord(pr)
+func (c *Client) judge(ctx context.Context, k *conn, repo queue.Repo, f facts, seen queue.PullRequest, branch string) (queue.Mergeability, string, error) {
+	value, why := hostsWord(f.pulls[seen.Number])
 	blocked := value == queue.MergeabilityUnspecified
 	if !blocked && (value != queue.Mergeable || seen.Base == branch) {
 		return value, why, nil
 	}
-	f, err := c.look(ctx, k, repo, question{pulls: []int64{seen.Number}, branch: branch, commit: seen.Head})
-	if err != nil {
-		return value, "", err
-	}
-	r, err := c.readRules(ctx, k, repo, branch, f.unprotected)
+	r, err := c.rulesLately(ctx, k, repo, branch)
 	if err != nil {
 		return value, "", err
 	}
 	seen.Base = branch
-	lacks, err := r.missing(seen, f.said[seen.Number], nil, func() ([]queue.Report, error) { return f.reports, nil })
-	if err != nil {
-		return value, "", err
-	}
+	lacks := r.missing(seen, f.said[seen.Number], nil, f.heads[seen.Number])
 	if words := append(append(lacks.words, lacks.pending...), r.unjudged()...); len(words) > 0 {
 		return queue.NotMergeable, strings.Join(words, "; "), nil
 	}
@@ -107,30 +108,25 @@ type lacking struct {
 // as far as we can judge. said is what people said about it. tested are the reports
 // on the commit that is about to land, nil if there is none yet: a check that reported
 // there has its say there, any other on the pull request's own head.
-func (r rules) missing(pr queue.PullRequest, said reviewed, tested []queue.Report, head func() ([]queue.Report, error)) (lacking, error) {
-	l, err := missingChecks(r.others(pr.Base), tested, head)
+func (r rules) missing(pr queue.PullRequest, said reviewed, tested, head []queue.Report) lacking {
+	l := missingChecks(r.others(pr.Base), tested, head)
 	// Of protection that we may not read we know only the host's decision.
 	if r.wantReviews() || r.conversations || len(r.unseen) > 0 {
 		l.words = append(l.words, r.missingReviews(said)...)
 	}
-	return l, err
+	return l
 }
 
 // missingChecks names required checks that failed or have not ended. One that
 // never reported on the head does not hold a pull request back: it may run on
 // test branches only.
-func missingChecks(need []queue.Required, tested []queue.Report, head func() ([]queue.Report, error)) (l lacking, err error) {
-	head = sync.OnceValues(head)
+func missingChecks(need []queue.Required, tested, head []queue.Report) (l lacking) {
 	for _, q := range need {
 		where := "the tested commit"
 		report, there := q.Newest(slices.Values(tested))
 		if !there {
-			reports, err := head()
-			if err != nil {
-				return l, err
-			}
 			where = "the pull request"
-			if report, there = q.Newest(slices.Values(reports)); !there {
+			if report, there = q.Newest(slices.Values(head)); !there {
 				continue
 			}
 		}
@@ -142,7 +138,7 @@ func missingChecks(need []queue.Required, tested []queue.Report, head func() ([]
 			l.words = append(l.words, fmt.Sprintf("the required check %q has failed on %s", oneLine(q.Name, 200), where))
 		}
 	}
-	return l, nil
+	return l
 }
 
 // missingReviews says which reviews are missing, who wants changes, and which

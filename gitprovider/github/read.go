@@ -29,17 +29,11 @@ func (c *Client) PullRequest(ctx context.Context, repo queue.Repo, number int64)
 
 // pull reads a pull request and returns it as the host has it, too.
 func (c *Client) pull(ctx context.Context, k *conn, repo queue.Repo, number int64) (*github.PullRequest, queue.PullRequestSeen, error) {
-	pr := new(github.PullRequest)
-	if _, err := k.call(ctx, http.MethodGet, at(repo, "pulls", number), nil, pr); err != nil {
-		return nil, queue.PullRequestSeen{}, explain(err, "read pull request %d of %s", number, repo)
+	f, err := c.look(ctx, k, repo, question{pulls: []int64{number}})
+	if err != nil {
+		return nil, queue.PullRequestSeen{}, explain(err, "read pull request %d", number)
 	}
-	p := c.pullRequest(pr)
-	if p.Number != number || !validCommit(p.Head) || p.Base == "" || p.UpdatedAt.IsZero() {
-		return nil, queue.PullRequestSeen{}, fmt.Errorf("read pull request %d of %s: the host's answer does not describe one", number, repo)
-	}
-	c.learnNodes(repo, pr)
-	seen := c.seen(pr)
-	return pr, seen, nil
+	return c.seenOf(repo, f, number)
 }
 
 // seen is what was read of a pull request, and whether it was us who merged it.
@@ -49,23 +43,6 @@ func (c *Client) seen(pr *github.PullRequest) queue.PullRequestSeen {
 		seen.Landed = sha
 	}
 	return seen
-}
-
-// learnNodes notes what GraphQL calls a pull request and its repository, and whether
-// anybody has commented on it.
-func (c *Client) learnNodes(repo queue.Repo, pr *github.PullRequest) {
-	key := pullKey(repo, int64(pr.GetNumber()))
-	if node := pr.GetNodeID(); node != "" {
-		c.nodes.put(key, node)
-	}
-	if base := pr.GetBase().GetRepo(); base.GetID() == repo.HostID && base.GetNodeID() != "" {
-		c.nodes.put(repoKey(repo), base.GetNodeID())
-	}
-	if pr.Comments != nil && *pr.Comments == 0 {
-		c.silent.put(key, c.cfg.Now())
-	} else {
-		c.silent.drop(key)
-	}
 }
 
 // OpenPullRequests lists pull requests into a branch, see gitprovider.Reader.

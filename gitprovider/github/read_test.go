@@ -157,8 +157,9 @@ func TestMergeabilityIsComputedLateAndJudgedByUs(t *testing.T) {
 		t.Helper()
 		var m queue.MergeabilitySeen
 		w.eventually("mergeability", func() bool {
-			seen, got, err := w.c.Mergeability(w.ctx, w.repo, s.PR)
+			facts, err := w.c.Mergeability(w.ctx, w.repo, s.PR)
 			w.must(err)
+			seen, got := facts[0].(queue.PullRequestSeen), facts[1].(queue.MergeabilitySeen)
 			if got.Head != seen.Head || got.PR != s.PR || !seen.Read {
 				t.Fatalf("%+v %+v", seen, got)
 			}
@@ -327,7 +328,7 @@ func TestAnswersThatAreNoneAreErrors(t *testing.T) {
 			"pull":      func() error { _, err := c.PullRequest(ctx, repo, 1); return err },
 			"target":    func() error { _, _, err := c.Target(ctx, repo, "main"); return err },
 			"checks":    func() error { _, err := c.Checks(ctx, repo, strings.Repeat("a", 40)); return err },
-			"mergeable": func() error { _, _, err := c.Mergeability(ctx, repo, 1); return err },
+			"mergeable": func() error { _, err := c.Mergeability(ctx, repo, 1); return err },
 			"find":      func() error { _, err := c.Find(ctx, c.Host(), "acme", "app"); return err },
 			"land": func() error {
 				_, _, err := c.Land(ctx, repo, queue.Land{Branch: "main", Steps: make([]queue.StepSpec, 1)}, nil)

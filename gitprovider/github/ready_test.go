@@ -42,9 +42,9 @@ func (w *world) readiness(number int64) string {
 	w.t.Helper()
 	var m queue.MergeabilitySeen
 	w.eventually("mergeability", func() bool {
-		var err error
-		_, m, err = w.c.Mergeability(w.ctx, w.repo, number)
+		facts, err := w.c.Mergeability(w.ctx, w.repo, number)
 		w.must(err)
+		m = facts[1].(queue.MergeabilitySeen)
 		return m.Value != queue.MergeabilityInProgress
 	})
 	if (m.Value == queue.Mergeable) != (m.Why == "") {
@@ -241,11 +241,12 @@ func TestReviewsOfALandingAreReadWithOneQuery(t *testing.T) {
 	for _, s := range []queue.StepSpec{a, c} {
 		w.review(s, "carol", "approved")
 	}
+	before := w.calls["POST /graphql"]
 	end, _ := w.land(work)
 	if end.Trouble != queue.TroubleDenied || end.Entry != b.Entry || end.Message != fmt.Sprintf("The rules of main do not allow pull request %d to land: 0 of 1 required approvals.", b.PR) {
 		t.Errorf("%+v", end)
 	}
-	if n := w.calls["POST /graphql"]; n != 1 || w.calls["GET /repos/:/:/pulls/:/reviews"] != 0 {
+	if n := w.calls["POST /graphql"] - before; n != 1 || w.calls["GET /repos/:/:/pulls/:/reviews"] != 0 {
 		t.Errorf("%d queries: %v", n, w.calls)
 	}
 	work.Forced = []queue.EntryID{b.Entry}
@@ -451,15 +452,15 @@ func TestBC77EveryMergeableState(t *testing.T) {
 			case strings.HasSuffix(r.URL.Path, "/access_tokens"):
 				w.WriteHeader(201)
 				fmt.Fprintf(w, `{"token":"ghs_x","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339))
-			case strings.HasSuffix(r.URL.Path, "/graphql"):
-				fmt.Fprintf(w, `{"data":{"repository":{"pr1":{"number":1,"state":"OPEN","updatedAt":"2026-01-02T03:04:05Z","headRefOid":"%[1]s","baseRefName":"main",
-					"latestOpinionatedReviews":{"nodes":[],"pageInfo":{}},"reviewThreads":{"nodes":[],"pageInfo":{}}},
-					"ref":{"refUpdateRule":null,"target":{"oid":"%[1]s","tree":{"oid":"%[1]s"}}},"object":{"statusCheckRollup":null}}}}`, strings.Repeat("a", 40))
+			case strings.HasSuffix(r.URL.Path, "/protection"):
+				w.WriteHeader(404)
 			case strings.Contains(r.URL.Path, "/rules/"):
 				w.Write([]byte("[]"))
 			default:
-				fmt.Fprintf(w, `{"number":1,"state":"open","mergeable":%s,"mergeable_state":%q,"draft":%t,"updated_at":"2026-01-02T03:04:05Z",
-					"head":{"sha":"%[4]s","ref":"x"},"base":{"ref":"main"},"user":null}`, c.mergeable, c.state, c.draft, strings.Repeat("a", 40))
+				fmt.Fprintf(w, `{"data":{"repository":{"id":"R_x","pr1":{"number":1,"state":"OPEN","mergeable":%q,"mergeStateStatus":%q,"isDraft":%t,
+					"updatedAt":"2026-01-02T03:04:05Z","headRefOid":"%s","headRefName":"x","baseRefName":"main","author":null,
+					"latestOpinionatedReviews":{"nodes":[],"pageInfo":{}},"reviewThreads":{"nodes":[],"pageInfo":{}},"statusCheckRollup":null}}}}`,
+					map[string]string{"true": "MERGEABLE", "false": "CONFLICTING", "null": "UNKNOWN"}[c.mergeable], strings.ToUpper(c.state), c.draft, strings.Repeat("a", 40))
 			}
 		}))
 		t.Cleanup(server.Close)
@@ -467,9 +468,9 @@ func TestBC77EveryMergeableState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, got, err := client.Mergeability(t.Context(), queue.Repo{ID: 1, Host: client.Host(), Owner: "acme", Name: "app", HostID: 2, Installation: 3}, 1)
-		if err != nil || got.Value != c.want {
-			t.Errorf("%+v: %+v %v", c, got, err)
+		facts, err := client.Mergeability(t.Context(), queue.Repo{ID: 1, Host: client.Host(), Owner: "acme", Name: "app", HostID: 2, Installation: 3}, 1)
+		if err != nil || facts[1].(queue.MergeabilitySeen).Value != c.want {
+			t.Errorf("%+v: %+v %v", c, facts, err)
 		}
 	}
 }
@@ -497,7 +498,7 @@ func TestBC62ReviewsOfDeletedUsers(t *testing.T) {
 			fmt.Fprintf(w, `{"token":"ghs_x","expires_at":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339))
 			return
 		}
-		fmt.Fprint(w, `{"data":{"repository":{"pr7":{"id":"x","number":7,"state":"OPEN","updatedAt":"2026-01-02T03:04:05Z","headRefName":"x","baseRefName":"main","headRefOid":"`+strings.Repeat("a", 40)+`",
+		fmt.Fprint(w, `{"data":{"repository":{"id":"R_x","pr7":{"id":"x","number":7,"state":"OPEN","updatedAt":"2026-01-02T03:04:05Z","headRefName":"x","baseRefName":"main","headRefOid":"`+strings.Repeat("a", 40)+`",
 			"author":null,"headRepository":null,"mergedAt":null,"mergeCommit":null,"labels":{"nodes":[]},"reviewDecision":"CHANGES_REQUESTED",
 			"latestOpinionatedReviews":{"nodes":[{"state":"CHANGES_REQUESTED","author":null},{"state":"APPROVED","author":{"login":"bot[bot]"}}],"pageInfo":{"hasNextPage":false,"endCursor":null}},
 			"reviewThreads":{"nodes":[],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}}}`)

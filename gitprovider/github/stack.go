@@ -41,15 +41,19 @@ func (c *Client) Stack(ctx context.Context, repo queue.Repo, branch string, numb
 	if err != nil {
 		return nil, err
 	}
+	f, err := c.look(ctx, k, repo, question{pulls: numbers})
+	if err != nil {
+		return nil, err
+	}
 	var facts []queue.Fact
 	var below queue.PullRequest
 	for _, number := range numbers {
-		pr, seen, err := c.pull(ctx, k, repo, number)
+		_, seen, err := c.seenOf(repo, f, number)
 		if err != nil {
 			return nil, err
 		}
 		m := queue.MergeabilitySeen{PR: number, Head: seen.Head, Below: below.Head}
-		if m.Value, m.Why, err = c.judge(ctx, k, repo, pr, seen.PullRequest, branch); err != nil {
+		if m.Value, m.Why, err = c.judge(ctx, k, repo, f, seen.PullRequest, branch); err != nil {
 			return nil, err
 		}
 		if below.Head != "" && seen.Open {

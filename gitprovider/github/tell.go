@@ -186,7 +186,7 @@ func (w writing) findSticky(ctx context.Context, marker string, id *int64) (node
 	return node, err
 }
 
-// silentFor is for how long a pull request that was read without any comment is
+// silentFor is for how long a pull request that was read without a comment of ours is
 // believed to have none. Whoever else tells people on it has the turn and stores what
 // he made before we come; he would have to die in between, and who takes over his
 // work comes later than this.
@@ -202,7 +202,7 @@ func commentKey(repo queue.Repo, id int64) string {
 }
 
 // node is the id that GraphQL knows the pull request or its repository by. Whoever
-// reads a pull request learns both, see Client.pull.
+// reads a pull request learns both, see Client.look.
 func (w writing) node(ctx context.Context, key string) (string, error) {
 	if node, known := w.c.nodes.get(key); known {
 		return node, nil

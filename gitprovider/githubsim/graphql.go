@@ -179,7 +179,7 @@ func (c *call) queryNode() node {
 
 func (c *call) repositoryNode(r *repo) node {
 	return node{
-		"nameWithOwner": value(r.fullName()),
+		"id": value(nodeID("R", r.id)), "databaseId": value(r.id), "nameWithOwner": value(r.fullName()),
 		"ref": func(args map[string]any) (any, error) {
 			if !c.s.may(c.who, r, "contents:read") {
 				return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}

@@ -33,17 +33,37 @@ func (c *call) commitNode(r *repo, sha string) (any, error) {
 	}
 	return node{
 		typeName: value("Commit"), "oid": value(k.SHA), "tree": value(node{"oid": value(k.Tree)}),
-		"statusCheckRollup": func(map[string]any) (any, error) {
-			if !c.s.may(c.who, r, "checks:read") || !c.s.may(c.who, r, "statuses:read") {
-				return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}
-			}
-			contexts := c.contextNodes(r, k.SHA)
-			if len(contexts) == 0 {
-				return nil, nil
-			}
-			return node{"contexts": func(args map[string]any) (any, error) { return connection("contexts", contexts, args) }}, nil
-		},
+		"statusCheckRollup": func(map[string]any) (any, error) { return c.rollup(r, k.SHA) },
 	}, nil
+}
+
+// rollup is all that was reported on a commit, nil when nothing was. mu is held.
+func (c *call) rollup(r *repo, sha string) (any, error) {
+	if !c.s.may(c.who, r, "checks:read") || !c.s.may(c.who, r, "statuses:read") {
+		return nil, graphQLError{"FORBIDDEN", "Resource not accessible by integration"}
+	}
+	contexts := c.contextNodes(r, sha)
+	if len(contexts) == 0 {
+		return nil, nil
+	}
+	return node{"contexts": func(args map[string]any) (any, error) { return connection("contexts", contexts, args) }}, nil
+}
+
+// mergeWord is the host's word on whether a pull request merges, which asking has it
+// work out. mu is held, but not all the time.
+func (c *call) mergeWord(p *pull) string {
+	if c.s.cfg.MergeableDelay < 0 {
+		c.s.workOutNow(c.r.Context(), p)
+	}
+	c.s.wonder(p)
+	switch mergeable, _ := c.s.mergeState(p); mergeable {
+	case true:
+		return "MERGEABLE"
+	case false:
+		return "CONFLICTING"
+	default:
+		return "UNKNOWN"
+	}
 }
 
 // contextNodes are the newest check runs and statuses on a commit. mu is held.
@@ -94,6 +114,20 @@ func (c *call) aboutPull(p *pull) node {
 		"isDraft": value(p.draft), "mergedAt": value(when(p.merged)), "updatedAt": value(when(p.updated)), "mergeCommit": value(merged), "mergedBy": value(by),
 		"headRefOid": value(p.headSHA), "headRefName": value(p.headRef), "baseRefName": value(p.baseRef), "isCrossRepository": value(p.headRepo != p.repo),
 		"headRepository": value(node{"databaseId": value(p.headRepo.id)}), "author": value(authorNode(p.author)),
+		"mergeable": func(map[string]any) (any, error) { return c.mergeWord(p), nil },
+		"mergeStateStatus": func(map[string]any) (any, error) {
+			_, state := c.s.mergeState(p)
+			return strings.ToUpper(state), nil
+		},
+		"statusCheckRollup": func(map[string]any) (any, error) { return c.rollup(p.repo, p.headSHA) },
+		"baseRef":           func(map[string]any) (any, error) { return c.refNode(p.repo, "refs/heads/"+p.baseRef) },
+		"comments": func(args map[string]any) (any, error) {
+			var all []node
+			for _, k := range p.comments {
+				all = append(all, node{"viewerDidAuthor": value(k.author == c.who.account)})
+			}
+			return connection("comments", all, args)
+		},
 		"labels": func(args map[string]any) (any, error) {
 			var all []node
 			for _, l := range p.labels {

@@ -101,15 +101,13 @@ func (e *Engine) refreshPR() deed[queue.RefreshPR] {
 			if len(a.Stack) > 0 {
 				return e.host.Stack(ctx, at.repo, a.Branch, append(slices.Clone(a.Stack), a.PR))
 			}
-			seen, mergeability, err := e.host.Mergeability(ctx, at.repo, a.PR)
-			if gitprovider.KindOf(err) == gitprovider.Gone {
-				err = cmp.Or(e.present(ctx, at.repo), err)
-			}
+			facts, err := e.host.Mergeability(ctx, at.repo, a.PR)
 			if err != nil {
 				return nil, err
 			}
-			seen.Read = true
-			facts := []queue.Fact{seen, mergeability}
+			if ended, gone := facts[0].(queue.RefreshEnded); gone {
+				return nil, cmp.Or(e.present(ctx, at.repo), error(&gitprovider.Error{Kind: gitprovider.Gone, Message: ended.Message}))
+			}
 			if a.Direct {
 				direct, err := e.host.Direct(ctx, at.repo, a.PR, a.Branch, a.RequiredStatuses)
 				if err != nil {
@@ -229,6 +227,9 @@ func (e *Engine) resync() deed[queue.Resync] {
 	}
 }
 
+// prsTogether is how many pull requests a resync asks about at a time.
+const prsTogether = 25
+
 // readAll reads what a resync names: the target, the runs' checks, the pull
 // requests. Each resync begins its list of pull requests elsewhere, so that
 // one that runs out of time does not always miss the same ones.
@@ -271,18 +272,11 @@ func (e *Engine) readAll(ctx context.Context, repo queue.Repo, a queue.Resync) (
 		facts = append(facts, changed...)
 		note("waiting", len(a.Waiting), err)
 	}
-	for i := range a.PRs {
-		pr := a.PRs[(int(uint64(a.Resync)%uint64(len(a.PRs)))+i)%len(a.PRs)]
-		seen, mergeability, err := e.host.Mergeability(ctx, repo, pr)
-		switch {
-		case err == nil:
-			seen.Read = true
-			facts = append(facts, seen, mergeability)
-		case gitprovider.KindOf(err) == gitprovider.Gone:
-			facts = append(facts, queue.RefreshEnded{PR: pr, Gone: true, Message: sentence(err)})
-			err = nil
-		}
-		note("pr", pr, err)
+	from := int(uint64(a.Resync) % uint64(max(len(a.PRs), 1)))
+	for some := range slices.Chunk(slices.Concat(a.PRs[from:], a.PRs[:from]), prsTogether) {
+		list, err := e.host.Mergeability(ctx, repo, some...)
+		facts = append(facts, list...)
+		note("prs", some, err)
 		if ctx.Err() != nil {
 			break // what was read counts; the rest is for the next resync
 		}

@@ -109,17 +109,20 @@ func (w *world) Preflight(_ context.Context, _ queue.Repo, a queue.RunPreflight)
 	return queue.PreflightSeen{Findings: []queue.Finding{{Check: "branch", Level: queue.LevelOK, Message: "The branch " + a.Branch + " is there."}}}, nil
 }
 
-func (w *world) Mergeability(_ context.Context, _ queue.Repo, number int64) (queue.PullRequestSeen, queue.MergeabilitySeen, error) {
+func (w *world) Mergeability(_ context.Context, _ queue.Repo, numbers ...int64) (facts []queue.Fact, err error) {
 	if _, err := w.begin("Mergeability"); err != nil {
-		return queue.PullRequestSeen{}, queue.MergeabilitySeen{}, err
+		return nil, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pr, ok := w.prs[number]
-	if !ok {
-		return queue.PullRequestSeen{}, queue.MergeabilitySeen{}, errGone
+	for _, n := range numbers {
+		if pr, ok := w.prs[n]; ok {
+			facts = append(facts, queue.PullRequestSeen{PullRequest: *pr, Read: true}, queue.MergeabilitySeen{PR: n, Head: pr.Head, Value: w.ready[n]})
+		} else {
+			facts = append(facts, queue.RefreshEnded{PR: n, Gone: true, Message: "It does not exist."})
+		}
 	}
-	return queue.PullRequestSeen{PullRequest: *pr, Read: true}, queue.MergeabilitySeen{PR: number, Head: pr.Head, Value: w.ready[number]}, nil
+	return facts, nil
 }
 
 // Stack reads every pull request; which contains which is not looked at here.
@@ -130,10 +133,15 @@ func (w *world) Stack(ctx context.Context, repo queue.Repo, _ string, numbers []
 	var facts []queue.Fact
 	below := ""
 	for _, n := range numbers {
-		seen, mergeability, err := w.Mergeability(ctx, repo, n)
+		one, err := w.Mergeability(ctx, repo, n)
 		if err != nil {
 			return nil, err
 		}
+		seen, ok := one[0].(queue.PullRequestSeen)
+		if !ok {
+			return nil, errGone
+		}
+		mergeability := one[1].(queue.MergeabilitySeen)
 		mergeability.Below = below
 		facts, below = append(facts, seen, mergeability), seen.Head
 	}
