@@ -1,20 +1,23 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-github/v60/github"
 )
 
@@ -146,7 +149,9 @@ type problem struct {
 // ServeHTTP takes one delivery. What it answered 202 is durable, or nothing
 // that we could use.
 func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name, payload, p := rc.read(w, r)
+	body := bodies.Get().(*bytes.Buffer)
+	defer recycle(body)
+	name, payload, p := rc.read(w, r, body)
 	if p != nil {
 		rc.refuse(w, r, name, Refused, p)
 		return
@@ -162,8 +167,9 @@ func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // read checks that the request is a delivery that the host signed and returns
-// its event and JSON. Nothing is parsed before the signature is verified.
-func (rc *Receiver) read(w http.ResponseWriter, r *http.Request) (name string, payload []byte, p *problem) {
+// its event and JSON, which is in body. Nothing is parsed before the signature is
+// verified.
+func (rc *Receiver) read(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) (name string, payload []byte, p *problem) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return "", nil, &problem{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "Webhooks are sent with POST."}
@@ -173,11 +179,10 @@ func (rc *Receiver) read(w http.ResponseWriter, r *http.Request) (name string, p
 		return "", nil, &problem{http.StatusUnauthorized, "SIGNATURE_MISSING",
 			"The header " + signatureHeader + " is missing or is not a SHA-256 signature. Set a webhook secret in the GitHub App."}
 	}
-	body, p := readBody(w, r)
-	if p != nil {
+	if p := readBody(w, r, body); p != nil {
 		return "", nil, p
 	}
-	if !signed(body, mac, rc.secret) {
+	if !signed(body.Bytes(), mac, rc.secret) {
 		return "", nil, &problem{http.StatusUnauthorized, "SIGNATURE_WRONG",
 			"The signature does not match. The webhook secret of the GitHub App and of this server must be the same."}
 	}
@@ -189,24 +194,41 @@ func (rc *Receiver) read(w http.ResponseWriter, r *http.Request) (name string, p
 		return name, nil, &problem{http.StatusBadRequest, "DELIVERY_ID_MISSING",
 			"The header " + deliveryHeader + " is missing or is not an id."}
 	}
-	payload, p = unwrap(r.Header.Get("Content-Type"), body)
+	payload, p = unwrap(r.Header.Get("Content-Type"), body.Bytes())
 	return name, payload, p
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+// bodies are what payloads are read into, one after the other. Nothing that is
+// kept of a payload is a part of it: decoding copies.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// recycledBody is the largest body whose memory serves again.
+const recycledBody = 64 << 10
+
+func recycle(body *bytes.Buffer) {
+	if body.Cap() <= recycledBody {
+		body.Reset()
+		bodies.Put(body)
+	}
+}
+
+// readBody reads a payload into a buffer. What a stranger says of its length is
+// believed as far as it costs little.
+func readBody(w http.ResponseWriter, r *http.Request, body *bytes.Buffer) *problem {
 	tooLarge := &problem{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
 		fmt.Sprintf("A payload may have at most %d MiB.", maxBody>>20)}
 	if r.ContentLength > maxBody {
-		return nil, tooLarge
+		return tooLarge
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body.Grow(int(min(max(r.ContentLength, 0), recycledBody-2*bytes.MinRead)) + bytes.MinRead) // ReadFrom wants room at the end
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, tooLarge
+		return tooLarge
 	}
 	if err != nil {
-		return nil, &problem{http.StatusBadRequest, "BODY_UNREADABLE", "The body ended early. Deliver again."}
+		return &problem{http.StatusBadRequest, "BODY_UNREADABLE", "The body ended early. Deliver again."}
 	}
-	return body, nil
+	return nil
 }
 
 // validDelivery reports whether an id can be kept as a key.
@@ -267,10 +289,10 @@ func parse(name string, payload []byte) (event any, err error) {
 	switch name {
 	case "repository_ruleset": // go-github does not know it
 		event = new(rulesetEvent)
-		err = json.Unmarshal(payload, event)
+		err = decode(payload, event)
 	case "check_run":
 		event = new(checkRunEvent)
-		err = json.Unmarshal(payload, event)
+		err = decode(payload, event)
 	default:
 		event, err = github.ParseWebHook(name, payload)
 	}
@@ -278,6 +300,13 @@ func parse(name string, payload []byte) (event any, err error) {
 		return nil, fmt.Errorf("decode %s: %w", name, err)
 	}
 	return event, nil
+}
+
+// decode reads the fields of a type of ours, in one pass over the payload. As with
+// encoding/json, of two fields with one name the last counts, and what is not
+// UTF-8 is replaced.
+func decode(payload []byte, event any) error {
+	return jsonv2.Unmarshal(payload, event, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 func (rc *Receiver) refuse(w http.ResponseWriter, r *http.Request, name string, outcome Outcome, p *problem) {

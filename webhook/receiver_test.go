@@ -105,6 +105,8 @@ func TestEveryAnswer(t *testing.T) {
 		{name: "an event that we do not use, malformed", event: "star", body: `{`, status: 202, outcome: Ignored},
 		{name: "an action that we do not use", event: "pull_request", body: `{"action":"assigned","repository":{"id":1}}`, status: 202, outcome: Ignored},
 		{name: "a known event that does not decode", event: "pull_request", body: `{"action":7}`, status: 202, outcome: Undecodable},
+		{name: "a check that nests without end", event: "check_run", body: `{"check_run":` + strings.Repeat("[", 1<<20), status: 202, outcome: Undecodable},
+		{name: "a check that ends in the middle", event: "check_run", body: `{"action":"completed"`, status: 202, outcome: Undecodable},
 		{name: "no JSON at all", event: "push", body: `hello`, status: 202, outcome: Undecodable},
 		{name: "a ruleset that does not decode", event: "repository_ruleset", body: `{"action":[]}`, status: 202, outcome: Undecodable},
 		{name: "facts of no repository", event: "push", body: `{"ref":"refs/heads/main","after":"` + strings.Repeat("a", 40) + `"}`, status: 202, outcome: Ignored},
@@ -276,5 +278,52 @@ func TestWhatAReceiverCannotBeMadeOf(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// The memory that a payload was read into serves the next one. What was kept of
+// the first is not changed by that.
+func TestPayloadsDoNotRunIntoEachOther(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	rc, _ := receiver(t, store)
+	const checks = 200
+	want := map[string]int64{}
+	var all sync.WaitGroup
+	for i := range int64(checks) {
+		name := fmt.Sprintf("check %d%s", i, strings.Repeat(" x", int(i*37%200)))
+		want[name] = i + 1
+		body := fmt.Sprintf(`{"action":"created","check_run":{"id":%d,"name":%q,"head_sha":%q,"output":{"text":%q}},"repository":{"id":4711}}`,
+			i+1, name, strings.Repeat("a", 40), strings.Repeat("y", int(i*1009%9000)))
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			rc.ServeHTTP(w, deliver("check_run", fmt.Sprint("delivery", i), body))
+			if w.Code != http.StatusAccepted {
+				t.Errorf("check %d: %d %s", i, w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	got := map[string]int64{}
+	for _, fact := range store.facts {
+		report := fact.(queue.CheckReported)
+		got[report.Name] = report.ID
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("checks and their numbers (-want +got):\n%s", diff)
+	}
+}
+
+// What is not UTF-8 is replaced, and of two fields with one name the last counts,
+// as with every other event.
+func TestAnOddPayloadOfACheckIsStillUnderstood(t *testing.T) {
+	t.Parallel()
+	store := &memory{}
+	rc, _ := receiver(t, store)
+	w := httptest.NewRecorder()
+	rc.ServeHTTP(w, deliver("check_run", "odd", `{"action":"created","check_run":{"id":1,"id":2,"name":"un`+"\xff"+`it","head_sha":"`+strings.Repeat("a", 40)+`"},"repository":{"id":4711}}`))
+	want := []queue.Fact{queue.CheckReported{Commit: strings.Repeat("a", 40), Report: queue.Report{Kind: queue.CheckRun, Name: "un\uFFFDit", ID: 2}}}
+	if diff := cmp.Diff(want, store.facts); diff != "" || w.Code != http.StatusAccepted {
+		t.Errorf("status %d, facts (-want +got):\n%s", w.Code, diff)
 	}
 }
