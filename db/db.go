@@ -39,6 +39,9 @@ type Config struct {
 	// Calm is for how long a telling of what passes waits (queue.SyncPR), so that
 	// what follows at once is told with it; 0 = it does not wait.
 	Calm time.Duration
+	// Gather is for how long, at most, reports of CI gather for a queue while
+	// many come that change nothing: see gatherEach; 0 = not at all.
+	Gather time.Duration
 }
 
 // DB is the storage of one program. Its methods may be used from any
@@ -70,6 +73,7 @@ type DB struct {
 	lists        listCache
 	numbers      testNumbers
 
+	gathering   gathering
 	uncommitted uncommitted
 	unspread    unspread
 
@@ -94,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	pool.SetMaxIdleConns(cmp.Or(cfg.MaxIdle, open))
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
-		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, name: uuid.NewString(),
+		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, gathering: gathering{each: gatherEach, most: cfg.Gather}, name: uuid.NewString(),
 		signals: newSignals(), unspread: newUnspread(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](),

@@ -19,19 +19,20 @@
 //
 // # How a fact finds its queues
 //
-//	Receive, Append ─► inbox ─Route─► inbox_routes (queue, fact) ─UpdateDue─► folded
-//	                     └──Route──► waits, when it is about a commit that nobody knows
+//	Receive ─────────────────► inbox and inbox_routes (queue, fact) ─UpdateDue─► folded
+//	Append, commands ─► inbox ─Route─┘ └─► waits, when it is about a commit that nobody knows
 //
 // A route is an unread fact of one queue. It is deleted in the transaction that
 // folds the fact, by its id, so a fact that arrives during a decision stays.
 //
-// A fact that waits is adopted when a run turns out to have its commit. Route
-// first writes "waits", commits, and then looks at runs; UpdateDue first
+// A fact that waits is adopted when a run turns out to have its commit. Whoever
+// writes "waits" commits, and then Route looks at runs; UpdateDue first
 // writes the run, commits, and then looks at what waits. In whichever order
 // the two happen, one of them sees the other's work.
 //
-// Deliveries of webhooks reach the inbox through two writers, each of which
-// stores whatever waits in one statement: see inbound.
+// Deliveries of webhooks reach the inbox through a writer that stores whatever
+// waits in one statement, which also hands their facts to their queues: see
+// inbound. Where many come that change nothing, they gather: see gathering.
 //
 // A wish, whose sender waits for a decision, is handed to the next one of this
 // program from memory: see Wish. What came of it is committed with the decision,

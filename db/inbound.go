@@ -2,14 +2,16 @@ package db
 
 import (
 	"context"
+	"slices"
 	"time"
-
-	"signalbox/queue"
 )
 
 const (
 	// deliveriesAtOnce bounds what one writer writes together.
 	deliveriesAtOnce = 128
+	// inboundWriters is one: most of what a write costs is the same for one and for
+	// thirty, and one writer can write more than two processors can receive.
+	inboundWriters = 1
 	// inboundPatience bounds one write.
 	inboundPatience = 30 * time.Second
 )
@@ -30,7 +32,7 @@ type storing struct {
 }
 
 func newInbound() inbound {
-	return inbound{writers[arrival]{waiting: make(chan arrival, 8*deliveriesAtOnce)}}
+	return inbound{writers[arrival]{atOnce: inboundWriters, waiting: make(chan arrival, 8*deliveriesAtOnce)}}
 }
 
 // receiveFacts has a delivery stored and waits for that. When ctx ends first,
@@ -98,15 +100,13 @@ func (db *DB) storeTogether(batch []arrival) error {
 	for i, a := range batch {
 		deliveries[i] = a.delivery
 	}
-	known, err := db.receive(ctx, db.sql, deliveries)
+	r, err := db.receive(ctx, db.sql, deliveries)
 	if err != nil {
 		return err
 	}
-	if len(known) < len(batch) {
-		db.announce(tidings{news: queue.FactsArrived})
-	}
+	db.announce(tidings{news: db.newsOf(r)})
 	for _, a := range batch {
-		a.stored <- storing{fresh: !known[a.ID]}
+		a.stored <- storing{fresh: !slices.Contains(r.Repeated, a.ID)}
 	}
 	return nil
 }

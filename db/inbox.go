@@ -14,6 +14,7 @@ import (
 
 // factRow is a fact on its way into the inbox.
 type factRow struct {
+	N         int             `json:"n"` // its place among those that came with it
 	Kind      string          `json:"kind"`
 	PR        *int64          `json:"pr"`
 	Commit    *string         `json:"commit"`
@@ -39,7 +40,7 @@ func rowsOfFacts(facts []queue.Fact) ([]factRow, error) {
 			about.PR = s.PullRequest.Number // for facts that overtake it, see Route
 		}
 		rows[i] = factRow{
-			Kind: fact.Kind(), PR: unlessZero(about.PR), Commit: unlessZero(about.Commit), Branch: unlessZero(about.Branch),
+			N: i, Kind: fact.Kind(), PR: unlessZero(about.PR), Commit: unlessZero(about.Commit), Branch: unlessZero(about.Branch),
 			Everybody: about.Everybody, Body: body,
 		}
 	}
@@ -135,6 +136,7 @@ func (db *DB) insertFacts(ctx context.Context, tx *sqlx.Tx, repo queue.RepoID, q
 		int64(q), pq.Array(ids)); err != nil {
 		return fmt.Errorf("route facts: %w", err)
 	}
+	db.gathering.enough(q)
 	db.notify(tx, queue.FactsWait)
 	return nil
 }

@@ -17,6 +17,7 @@ const maxDelivery = 200
 // delivery is what one webhook delivery comes to. Its tags are the columns in
 // receive's statement.
 type delivery struct {
+	N      int       `json:"n"` // its place among those that are stored together
 	ID     string    `json:"id"`
 	Host   string    `json:"host"`
 	HostID int64     `json:"host_id"`
@@ -51,40 +52,59 @@ func (db *DB) Receive(ctx context.Context, id string, host string, repoHostID in
 	return fresh, nil
 }
 
-// receive stores the facts of deliveries, each with another id, in one
-// statement, which is a transaction of its own. It returns the ids of those
-// that had been received before.
-func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []delivery) (repeated map[string]bool, err error) {
+// received is what became of deliveries that were stored together.
+type received struct {
+	Repeated texts   `json:"repeated"` // ids of those that had been received before
+	Queues   numbers `json:"queues"`   // that were handed facts
+	// Left: some facts are for Route, because they wait for a run or are commands.
+	Left bool `json:"left"`
+}
+
+// receive stores the facts of deliveries, each with another id, in the order in
+// which they are given, and hands them to their queues as Route does: all in one
+// statement, which is a transaction of its own. A row of the inbox that is written
+// once, as what it stays, costs Postgres a third of one that is marked afterwards.
+func (db *DB) receive(ctx context.Context, q sqlx.QueryerContext, deliveries []delivery) (r received, err error) {
+	for i := range deliveries {
+		deliveries[i].N = i
+	}
 	text, err := encode(deliveries)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	var seen []string
-	if err := sqlx.SelectContext(ctx, q, &seen, `
+	now := db.clock()
+	if err := sqlx.GetContext(ctx, q, &r, `
 		WITH given AS MATERIALIZED (
-			SELECT d.id, d.facts, r.id AS repository_id
-			FROM json_to_recordset($1) AS d (id text, host text, host_id bigint, facts json)
+			SELECT d.n, d.id, d.facts, r.id AS repository_id
+			FROM json_to_recordset($1) AS d (n bigint, id text, host text, host_id bigint, facts json)
 			-- Each by the index, however many repositories there are.
 			CROSS JOIN LATERAL (SELECT id FROM repositories
 				WHERE host = d.host AND host_id = d.host_id AND installation IS NOT NULL LIMIT 1) r
 		), fresh AS (
-			INSERT INTO deliveries (id, received_at) SELECT id, $2::timestamptz FROM given
+			INSERT INTO deliveries (id, received_at) SELECT id, $3::timestamptz FROM given
 			ORDER BY id -- so that two of these never wait for each other
 			ON CONFLICT DO NOTHING RETURNING id
+		), facts AS (
+			SELECT g.repository_id, f.* FROM given g JOIN fresh USING (id), json_to_recordset(g.facts)
+				AS f (n bigint, kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
+			ORDER BY g.n, f.n
+		), placed AS MATERIALIZED (
+			SELECT nextval('inbox_id_seq') AS id, f.*, ARRAY(SELECT q.id FROM queues q WHERE `+concerned+`) AS queues FROM facts f
 		), stored AS (
-			INSERT INTO inbox (repository_id, kind, pr, commit, branch, everybody, body, received_at)
-			SELECT g.repository_id, f.kind, f.pr, f.commit, f.branch, f.everybody, f.body, $2
-			FROM given g JOIN fresh USING (id), json_to_recordset(g.facts)
-				AS f (kind text, pr bigint, commit text, branch text, everybody boolean, body jsonb)
+			INSERT INTO inbox (id, repository_id, kind, pr, commit, branch, everybody, body, received_at, waits, routed_at)
+			SELECT id, repository_id, kind, pr, commit, branch, everybody, body, $3, commit IS NOT NULL AND queues = '{}',
+				CASE WHEN kind <> 'command_asked' AND (commit IS NULL OR queues <> '{}') THEN $3 END
+			FROM placed
+		), routed AS (
+			INSERT INTO inbox_routes (queue_id, inbox_id) SELECT unnest(queues), id FROM placed
 		)
-		SELECT id FROM given WHERE id NOT IN (SELECT id FROM fresh)`, text, db.clock()); err != nil {
-		return nil, fmt.Errorf("store facts: %w", err)
+		SELECT ARRAY(SELECT id FROM given WHERE id NOT IN (SELECT id FROM fresh)) AS repeated,
+			ARRAY(SELECT DISTINCT unnest(queues) FROM placed) AS queues,
+			EXISTS (SELECT 1 FROM placed WHERE kind = 'command_asked' OR commit IS NOT NULL AND queues = '{}') AS left`,
+		text, now.Add(-keepEnded), now); err != nil {
+		return r, fmt.Errorf("store facts: %w", err)
 	}
-	repeated = map[string]bool{}
-	for _, id := range seen {
-		repeated[id] = true
-	}
-	return repeated, nil
+	return r, nil
 }
 
 // receiveConnections is the rare path: changes of installations, with the

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/account"
+	"signalbox/db"
 	"signalbox/queue"
 )
 
@@ -124,5 +125,40 @@ func TestWhatIsOldIsForgotten(t *testing.T) {
 		if facts != step.facts || deliveries != step.deliveries {
 			t.Errorf("after %s there are %d facts and %d deliveries, want %d and %d", step.after, facts, deliveries, step.facts, step.deliveries)
 		}
+	}
+}
+
+// Deliveries that are stored together keep their order, and those that came
+// before are told apart.
+func TestDeliveriesStoredTogetherKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var list []db.Together
+	var want []int64
+	for i := range int64(60) {
+		list = append(list, db.Together{ID: fmt.Sprint("delivery ", (i*37)%60), Facts: []queue.Fact{queue.PullRequestDoubted{PR: 2*i + 1}, queue.PullRequestDoubted{PR: 2*i + 2}}})
+		want = append(want, 2*i+1, 2*i+2)
+	}
+	if repeated, err := db.ReceiveTogether(t.Context(), w.DB, host, hostID, list...); err != nil || len(repeated) > 0 {
+		t.Fatal(repeated, err)
+	}
+	var got []int64
+	rows, err := w.SQL().Query(`SELECT pr FROM inbox ORDER BY id`)
+	w.must(err)
+	defer rows.Close()
+	for rows.Next() {
+		var pr int64
+		w.must(rows.Scan(&pr))
+		got = append(got, pr)
+	}
+	w.must(rows.Err())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("facts by their ids (-want +got):\n%s", diff)
+	}
+	again := append(list[7:9:9], db.Together{ID: "another", Facts: list[0].Facts})
+	repeated, err := db.ReceiveTogether(t.Context(), w.DB, host, hostID, again...)
+	w.must(err)
+	if diff := cmp.Diff([]string{list[7].ID, list[8].ID}, repeated); diff != "" || w.count(`SELECT count(*) FROM inbox`) != 122 {
+		t.Errorf("came before (-want +got):\n%s", diff)
 	}
 }

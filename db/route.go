@@ -20,7 +20,8 @@ const (
 	keepEnded = 24 * time.Hour
 )
 
-// Route hands facts that name no queue to the queues that they are about:
+// Route hands facts that name no queue, and that were not handed on when they
+// came (see receive), to the queues that they are about:
 //
 //	pull request   where it has an active entry, is in the stack of one, has a
 //	               submission not yet decided on, or may still land late
@@ -49,6 +50,9 @@ func (db *DB) Route(ctx context.Context, now time.Time) error {
 	}
 	// Only now, after the commit: see the package comment.
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return adoptLive(ctx, tx, now) })
+	if err == nil {
+		db.gather(forRoute, db.gathering.most, 0)
+	}
 	return fail("route facts", err)
 }
 
@@ -102,33 +106,38 @@ func (db *DB) answerers(commands []newFact) []queue.Action {
 	return actions
 }
 
+// concerned says whether a fact f concerns a queue q of its repository: see Route. $2
+// is the moment since which a run must have ended. It asks with (SELECT true …
+// LIMIT 1) and not with EXISTS, for which Postgres may read the whole table.
+const concerned = `
+	q.repository_id = f.repository_id AND f.kind <> 'command_asked' AND (
+		f.everybody
+		OR (f.pr IS NOT NULL AND (
+			(SELECT true FROM entries e WHERE e.queue_id = q.id AND e.pr = f.pr
+				AND e.state NOT IN ('merged', 'failed', 'cancelled') LIMIT 1)
+			OR (SELECT true FROM stack_layers l WHERE l.queue_id = q.id AND l.pr = f.pr LIMIT 1)
+			OR (SELECT true FROM inbox s JOIN inbox_routes u ON u.inbox_id = s.id AND u.queue_id = q.id
+				WHERE s.repository_id = f.repository_id AND s.pr = f.pr AND s.kind = 'submitted' LIMIT 1)
+			OR q.given_up @> jsonb_build_array(jsonb_build_object('pr', f.pr))))
+		OR (f.commit IS NOT NULL AND (
+			(SELECT true FROM runs r WHERE r.queue_id = q.id AND r.commit = f.commit AND r.commit <> ''
+				AND (r.state IN ('building', 'testing') OR r.ended_at > $2) LIMIT 1)
+			OR (SELECT true FROM entries e WHERE e.queue_id = q.id AND e.head = f.commit
+				AND e.state NOT IN ('merged', 'failed', 'cancelled') LIMIT 1)
+			OR (SELECT true FROM entries e WHERE e.queue_id = q.id AND e.bound_head = f.commit
+				AND e.state NOT IN ('merged', 'failed', 'cancelled') LIMIT 1)
+			OR (SELECT true FROM stack_layers l WHERE l.queue_id = q.id AND l.head = f.commit LIMIT 1)))
+		OR (f.branch IS NOT NULL AND (
+			q.branch = f.branch
+			OR (SELECT true FROM runs r WHERE r.queue_id = q.id AND r.branch = f.branch
+				AND (r.state IN ('building', 'testing') OR r.ended_at > $2) LIMIT 1))))`
+
 // findQueues writes the routes of facts and marks them.
 func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox_routes (queue_id, inbox_id)
-		SELECT q.id, i.id
-		FROM inbox i JOIN queues q ON q.repository_id = i.repository_id
-		WHERE i.id = ANY($1) AND i.kind <> 'command_asked' AND (
-			i.everybody
-			OR (i.pr IS NOT NULL AND (
-				EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.pr = i.pr
-					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
-				OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.pr = i.pr)
-				OR EXISTS (SELECT 1 FROM inbox s JOIN inbox_routes u ON u.inbox_id = s.id AND u.queue_id = q.id
-					WHERE s.repository_id = i.repository_id AND s.pr = i.pr AND s.kind = 'submitted')
-				OR q.given_up @> jsonb_build_array(jsonb_build_object('pr', i.pr))))
-			OR (i.commit IS NOT NULL AND (
-				EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.commit = i.commit AND r.commit <> ''
-					AND (r.state IN ('building', 'testing') OR r.ended_at > $2))
-				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.head = i.commit
-					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
-				OR EXISTS (SELECT 1 FROM entries e WHERE e.queue_id = q.id AND e.bound_head = i.commit
-					AND e.state NOT IN ('merged', 'failed', 'cancelled'))
-				OR EXISTS (SELECT 1 FROM stack_layers l WHERE l.queue_id = q.id AND l.head = i.commit)))
-			OR (i.branch IS NOT NULL AND (
-				q.branch = i.branch
-				OR EXISTS (SELECT 1 FROM runs r WHERE r.queue_id = q.id AND r.branch = i.branch
-					AND (r.state IN ('building', 'testing') OR r.ended_at > $2)))))
+		SELECT q.id, f.id FROM inbox f JOIN queues q ON `+concerned+`
+		WHERE f.id = ANY($1)
 		ON CONFLICT DO NOTHING`, pq.Array(ids), now.Add(-keepEnded)); err != nil {
 		return fmt.Errorf("find the queues of facts: %w", err)
 	}
@@ -147,7 +156,8 @@ func findQueues(ctx context.Context, tx *sqlx.Tx, ids []int64, now time.Time) er
 }
 
 // adopt routes facts that wait for these commits to the queue whose runs have
-// them.
+// them. It says IS TRUE so that Postgres, which may not know yet how many facts
+// there are, never finds them by their age and then looks at all of an hour.
 func adopt(ctx context.Context, tx *sqlx.Tx, q queue.ID, commits []string, now time.Time) error {
 	if len(commits) == 0 {
 		return nil
@@ -156,7 +166,7 @@ func adopt(ctx context.Context, tx *sqlx.Tx, q queue.ID, commits []string, now t
 		WITH adopted AS (
 			UPDATE inbox i SET waits = false, routed_at = $3
 			WHERE i.repository_id = (SELECT repository_id FROM queues WHERE id = $1)
-				AND i.commit = ANY($2) AND i.waits AND i.received_at > $4
+				AND i.commit = ANY($2) AND i.waits AND (i.received_at > $4) IS TRUE
 			RETURNING i.id
 		)
 		INSERT INTO inbox_routes (queue_id, inbox_id) SELECT $1, id FROM adopted ON CONFLICT DO NOTHING`,
@@ -174,9 +184,10 @@ func adoptLive(ctx context.Context, tx *sqlx.Tx, now time.Time) error {
 			SELECT q.repository_id, q.id AS queue_id, r.commit FROM runs r JOIN queues q ON q.id = r.queue_id
 			WHERE r.state IN ('building', 'testing') AND r.commit <> ''
 		), hits AS (
-			SELECT i.id, w.queue_id FROM wanted w JOIN inbox i ON i.repository_id = w.repository_id AND i.commit = w.commit
-			WHERE i.waits AND i.received_at > $2
-			FOR UPDATE OF i
+			-- OFFSET 0 has them looked up one by one.
+			SELECT i.id, w.queue_id FROM wanted w CROSS JOIN LATERAL (SELECT id FROM inbox
+				WHERE repository_id = w.repository_id AND commit = w.commit AND waits AND (received_at > $2) IS TRUE
+				OFFSET 0 FOR UPDATE) i
 		), routed AS (
 			INSERT INTO inbox_routes (queue_id, inbox_id) SELECT queue_id, id FROM hits ON CONFLICT DO NOTHING
 		)

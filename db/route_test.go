@@ -75,22 +75,35 @@ func TestFactsFindTheirQueues(t *testing.T) {
 	w := newWorld(t)
 	release := w.newQueue("release")
 	w.populate(release.ID)
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, submitted(3)))
-			w.must(w.Append(t.Context(), w.repo.ID, 0, tt.fact))
-			w.must(w.Route(t.Context(), epoch))
-			got := w.taken()
-			var names []string
-			for _, q := range []queue.Queue{w.queue, release} {
-				if slices.Contains(got[q.ID], tt.fact.Kind()) {
-					names = append(names, q.Branch)
+	for i, tt := range tests {
+		for way, comes := range map[string]func(){
+			"appended and routed": func() {
+				w.must(w.Append(t.Context(), w.repo.ID, 0, tt.fact))
+				w.must(w.Route(t.Context(), epoch))
+			},
+			"by a webhook": func() {
+				_, err := w.Receive(t.Context(), fmt.Sprint("delivery ", i), host, hostID, []queue.Fact{tt.fact}, nil)
+				w.must(err)
+			},
+		} {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, submitted(3)))
+				comes()
+				got := w.taken()
+				var names []string
+				for _, q := range []queue.Queue{w.queue, release} {
+					if slices.Contains(got[q.ID], tt.fact.Kind()) {
+						names = append(names, q.Branch)
+					}
 				}
-			}
-			if diff := cmp.Diff(tt.want, join(names)); diff != "" {
-				t.Errorf("went to (-want +got):\n%s", diff)
-			}
-		})
+				if diff := cmp.Diff(tt.want, join(names)); diff != "" {
+					t.Errorf("went to (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+	if n := w.count(`SELECT count(*) FROM inbox WHERE (routed_at IS NULL) <> (waits OR kind = 'command_asked' AND routed_at IS NULL)`); n != 0 {
+		t.Errorf("%d facts are neither handed on, nor wait, nor are commands", n)
 	}
 }
 
@@ -131,7 +144,8 @@ func TestACommandBecomesOneJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	asked := queue.CommandAsked{PR: 7, Comment: 42, By: queue.Actor{Login: "ada", ID: 1}, At: epoch, Command: queue.Command{Verb: queue.VerbMerge}}
-	w.must(w.Append(t.Context(), w.repo.ID, 0, asked))
+	_, err := w.Receive(t.Context(), "command", host, hostID, []queue.Fact{asked}, nil)
+	w.must(err)
 	for range 3 {
 		w.must(w.Route(t.Context(), epoch))
 	}
@@ -159,24 +173,33 @@ func TestACommandBecomesOneJob(t *testing.T) {
 // CI can report on a commit before we know that it is ours.
 func TestEarlyReportsWaitForTheirRun(t *testing.T) {
 	t.Parallel()
+	appended := func(w *world, facts ...queue.Fact) { w.must(w.Append(w.t.Context(), w.repo.ID, 0, facts...)) }
+	received := func(w *world, facts ...queue.Fact) {
+		_, err := w.Receive(w.t.Context(), "reports", host, hostID, facts, nil)
+		w.must(err)
+	}
 	tests := []struct {
 		name  string
+		come  func(w *world, facts ...queue.Fact)
 		route func(w *world) // between report and run
 		then  func(w *world) // after the run
 		late  time.Duration  // the report's age when the run is saved
 		want  int
 	}{
-		{"looked at before the run is there", func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, func(*world) {}, 0, 1},
-		{"looked at after the run is there", func(*world) {}, func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, 0, 1},
-		{"looked at twice", func(w *world) { w.must(w.Route(w.t.Context(), epoch)); w.must(w.Route(w.t.Context(), epoch)) },
+		{"by webhook, looked at never", received, func(*world) {}, func(*world) {}, 0, 1},
+		{"by webhook, looked at after the run is there", received, func(*world) {}, func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, 0, 1},
+		{"by webhook, an hour late", received, func(*world) {}, func(w *world) { w.must(w.Route(w.t.Context(), epoch.Add(time.Hour))) }, time.Hour, 0},
+		{"looked at before the run is there", appended, func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, func(*world) {}, 0, 1},
+		{"looked at after the run is there", appended, func(*world) {}, func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, 0, 1},
+		{"looked at twice", appended, func(w *world) { w.must(w.Route(w.t.Context(), epoch)); w.must(w.Route(w.t.Context(), epoch)) },
 			func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, 0, 1},
-		{"an hour late", func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, func(*world) {}, time.Hour, 0},
+		{"an hour late", appended, func(w *world) { w.must(w.Route(w.t.Context(), epoch)) }, func(*world) {}, time.Hour, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.must(w.Append(t.Context(), w.repo.ID, 0, queue.CheckReported{Commit: "c1"}, queue.CheckReported{Commit: "c2"}))
+			tt.come(w, queue.CheckReported{Commit: "c1"}, queue.CheckReported{Commit: "c2"})
 			tt.route(w)
 			w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, queue.ResyncEnded{}))
 			_, _, err := w.UpdateDue(t.Context(), epoch.Add(tt.late), func(s *queue.Snapshot, _ []queue.Received, _ time.Time) queue.Plan {

@@ -117,8 +117,23 @@ func (r checkRow) report() queue.Report {
 	}
 }
 
-// saveRuns writes runs that changed or are new, with their checks.
-func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run) error {
+// runBefore is what matters of a run as it was before a decision.
+type runBefore struct {
+	commit string                  // "" until it is built
+	checks map[string]queue.Report // a decision does not write to it: see saveRuns
+}
+
+func runsBefore(runs map[queue.RunID]*queue.Run) map[queue.RunID]runBefore {
+	before := make(map[queue.RunID]runBefore, len(runs))
+	for id, r := range runs {
+		before[id] = runBefore{r.Commit, r.Checks}
+	}
+	return before
+}
+
+// saveRuns writes runs that changed or are new, with those of their checks that
+// are not as they were.
+func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run, before map[queue.RunID]runBefore) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -140,6 +155,9 @@ func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run) er
 	for i := range runs {
 		rows[i] = rowOfRun(q, &runs[i])
 		for _, key := range slices.Sorted(maps.Keys(runs[i].Checks)) {
+			if was, known := before[runs[i].ID].checks[key]; known && was == runs[i].Checks[key] {
+				continue // Postgres would lock its row and log that
+			}
 			checks = append(checks, rowOfCheck(q, runs[i].ID, key, runs[i].Checks[key]))
 		}
 	}
@@ -165,7 +183,7 @@ func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run) er
 	return saveChecks(ctx, tx, checks)
 }
 
-// saveChecks writes reports; those that did not change cost nothing.
+// saveChecks writes reports.
 func saveChecks(ctx context.Context, tx *sqlx.Tx, checks []checkRow) error {
 	if len(checks) == 0 {
 		return nil
@@ -175,14 +193,12 @@ func saveChecks(ctx context.Context, tx *sqlx.Tx, checks []checkRow) error {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `
-		INSERT INTO checks AS c (`+checkColumns+`)
+		INSERT INTO checks (`+checkColumns+`)
 		SELECT `+checkColumns+` FROM json_populate_recordset(NULL::checks, $1)
 		ON CONFLICT (queue_id, run_id, key) DO UPDATE SET
 			kind = excluded.kind, name = excluded.name, app_id = excluded.app_id, suite = excluded.suite,
 			report_id = excluded.report_id, status = excluded.status, result = excluded.result,
-			url = excluded.url, reported_at = excluded.reported_at, earlier = excluded.earlier
-		WHERE (c.suite, c.report_id, c.status, c.result, c.url, c.reported_at, c.earlier) IS DISTINCT FROM
-			(excluded.suite, excluded.report_id, excluded.status, excluded.result, excluded.url, excluded.reported_at, excluded.earlier)`, text); err != nil {
+			url = excluded.url, reported_at = excluded.reported_at, earlier = excluded.earlier`, text); err != nil {
 		return fmt.Errorf("save checks: %w", err)
 	}
 	return nil

@@ -34,7 +34,8 @@ type folded struct {
 	// wishes are those that came from memory. Their ids among the facts are
 	// below zero: see wishID.
 	wishes []*wish
-	before string // the queueText that the decision began with
+	before string                    // the queueText that the decision began with
+	runs   map[queue.RunID]runBefore // of the window, as they were then
 	plan   queue.Plan
 	// answers are those of wishes, dropped ones too.
 	answers map[int64]queue.Answer
@@ -118,7 +119,7 @@ func (done *folded) answerAll(answer func(i int) wishAnswer) {
 
 func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
 	wished := db.wishes.look()
-	row, err := claim(ctx, tx, now, wished)
+	row, err := claim(ctx, tx, now, wished, db.gathering.queues())
 	if errors.Is(err, sql.ErrNoRows) {
 		db.wishes.passOver(wished)
 	}
@@ -146,6 +147,7 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err != nil {
 		return err
 	}
+	done.runs = runsBefore(s.Runs)
 	before := s.Queue // decide works on s
 	before.RequiredStatuses = slices.Clone(before.RequiredStatuses)
 	if done.before, err = queueText(&s.Queue, s.Line, s.Parts); err != nil {
@@ -215,12 +217,13 @@ type claimed struct {
 }
 
 // claim locks the row of a queue that is due, or for which wishes wait in memory,
-// and that nobody else has locked.
+// and that nobody else has locked. That facts wait for a queue for which they are
+// to gather makes it not due.
 //
 // Planning a decision's statements anew takes Postgres longer than working them,
 // and gains nothing: they are written so that one plan is right whatever they
 // are asked for. So it is told to keep their plans, until the transaction ends.
-func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (claimed, error) {
+func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished, gathering []int64) (claimed, error) {
 	var row claimed
 	err := tx.GetContext(ctx, &row, `
 		-- Each queue with unread facts is found by one step in the index, however
@@ -231,7 +234,7 @@ func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (cla
 			SELECT (SELECT u.queue_id FROM inbox_routes u WHERE u.queue_id > a.queue_id ORDER BY u.queue_id LIMIT 1)
 			FROM asked a WHERE a.queue_id IS NOT NULL
 		), due AS MATERIALIZED (
-			SELECT queue_id AS id FROM asked WHERE queue_id IS NOT NULL
+			SELECT queue_id AS id FROM asked WHERE queue_id IS NOT NULL AND queue_id <> ALL($4)
 			UNION SELECT unnest($3::bigint[])
 			UNION (SELECT id FROM queues WHERE held_until <= $1 ORDER BY held_until LIMIT $2)
 			UNION (SELECT id FROM queues WHERE held_until IS NULL AND wake_at <= $1 ORDER BY wake_at LIMIT $2)
@@ -240,7 +243,7 @@ func claim(ctx context.Context, tx *sqlx.Tx, now time.Time, wished []int64) (cla
 			set_config('plan_cache_mode', 'force_generic_plan', true) AS planning,`+queueColumns+fromQueues+`
 		WHERE q.id IN (SELECT id FROM due) AND (q.held_until IS NULL OR q.held_until <= $1)
 		ORDER BY q.turn, q.id LIMIT 1
-		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, claimAmong, pq.Array(wished))
+		FOR NO KEY UPDATE OF q SKIP LOCKED`, now, claimAmong, pq.Array(wished), pq.Array(gathering))
 	if err != nil {
 		return row, fmt.Errorf("claim a queue: %w", err)
 	}
@@ -290,14 +293,14 @@ func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded
 	for _, step := range []func() error{
 		func() error { return saveQueue(ctx, tx, done.before, p) },
 		func() error { return saveGroups(ctx, tx, done.id, p.Groups, p.Gone) },
-		func() error { return saveRuns(ctx, tx, done.id, p.Runs) },
+		func() error { return saveRuns(ctx, tx, done.id, p.Runs, done.runs) },
 		func() error { return saveEntries(ctx, tx, done.id, p.Entries) },
 		func() error { return saveMoves(ctx, tx, done.id, p.Moves) },
 		func() error { return saveReceipts(ctx, tx, done.id, p.Receipts) },
 		func() error { return saveAnswers(ctx, tx, done.answers) },
 		func() error { return forget(ctx, tx, done.id, done.facts) },
 		func() error { return db.insertJobs(ctx, tx, p.Actions, untold(p.Entries)...) },
-		func() error { return adopt(ctx, tx, done.id, commits(p.Runs), now) },
+		func() error { return adopt(ctx, tx, done.id, done.built(), now) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -324,9 +327,10 @@ func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
 		return wishAnswer{Answer: done.plan.Answers[wishID(i)], snapshot: done.snapshot}
 	})
 	db.answers.deliver(done.facts, done.answers, done.snapshot)
+	db.gatherAfter(done)
 	// Once more, for facts that Route put aside while the runs were not yet
 	// to be seen. An error costs nothing but time: the next Route looks too.
-	if built := commits(done.plan.Runs); len(built) > 0 {
+	if built := done.built(); len(built) > 0 {
 		err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error { return adopt(ctx, tx, done.id, built, now) })
 		if err != nil {
 			db.log.Warn("adopting reports on a new run is put off", "queue", done.id, "error", err)
@@ -334,11 +338,12 @@ func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
 	}
 }
 
-// commits are the commits of runs whose reports are wanted.
-func commits(runs []queue.Run) []string {
+// built are the commits of runs that the decision learned of: their reports are
+// wanted.
+func (done *folded) built() []string {
 	var list []string
-	for _, r := range runs {
-		if r.Commit != "" && r.State == queue.RunTesting {
+	for _, r := range done.plan.Runs {
+		if r.Commit != "" && r.State == queue.RunTesting && done.runs[r.ID].commit != r.Commit {
 			list = append(list, r.Commit)
 		}
 	}

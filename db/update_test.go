@@ -63,3 +63,31 @@ func TestWhatADecisionSavesIsThereForTheNext(t *testing.T) {
 		t.Error("a queue is due though nothing waits for it")
 	}
 }
+
+// Of a run's checks only those that a decision changed are written: the others are
+// not even locked, which Postgres would log.
+func TestChecksThatDidNotChangeAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	report := func(name string, id int64) queue.Report {
+		return queue.Report{Kind: queue.CheckRun, Name: name, ID: id, Status: "queued", At: epoch}
+	}
+	w.store(func(p *queue.Plan) {
+		r := liveRun("r", 1, "live", "b")
+		r.Checks = map[string]queue.Report{"a": report("a", 1), "b": report("b", 2)}
+		p.Runs = []queue.Run{r}
+	})
+	w.must(w.Append(t.Context(), w.repo.ID, w.queue.ID, queue.ResyncEnded{}))
+	w.update(func(s *queue.Snapshot, _ []queue.Received) queue.Plan {
+		p := unchanged(s)
+		r := *s.Runs["r"]
+		r.Checks = map[string]queue.Report{"a": r.Checks["a"], "b": report("b", 3), "c": report("c", 4)}
+		p.Runs = []queue.Run{r}
+		return p
+	})
+	var got string
+	w.must(w.SQL().QueryRow(`SELECT string_agg(key || report_id || CASE WHEN xmax = 0 THEN '' ELSE ' locked' END, ', ' ORDER BY key) FROM checks WHERE key IN ('a', 'c')`).Scan(&got))
+	if n := w.count(`SELECT report_id FROM checks WHERE key = 'b'`); got != "a1, c4" || n != 3 {
+		t.Errorf("checks %s, and b%d", got, n)
+	}
+}

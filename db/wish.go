@@ -91,6 +91,7 @@ func (db *DB) Wish(ctx context.Context, repo queue.RepoID, q queue.ID, fact queu
 const (
 	// wishesAtOnce bounds what one writer writes together.
 	wishesAtOnce = 256
+	wishWriters  = 2
 	// storePatience bounds one write.
 	storePatience = 15 * time.Second
 )
@@ -99,7 +100,7 @@ const (
 type wishing struct{ writers[*wish] }
 
 func newWishing() wishing {
-	return wishing{writers[*wish]{waiting: make(chan *wish, 4*wishesAtOnce)}}
+	return wishing{writers[*wish]{atOnce: wishWriters, waiting: make(chan *wish, 4*wishesAtOnce)}}
 }
 
 // storeWish has a wish written, and waits for that.

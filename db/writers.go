@@ -6,14 +6,12 @@ import (
 	"sync"
 )
 
-// writersAtOnce write at the same time: one while another waits for its commit.
-const writersAtOnce = 2
-
 // writers are the way into the inbox of what comes one by one, from senders who
 // wait until it is stored: a writer takes all that is waiting and stores it
 // together. Nobody waits for company: what comes alone is written at once, and
 // what comes while the writers are busy shares the next commit.
 type writers[T any] struct {
+	atOnce  int // write at the same time: one while another waits for its commit
 	start   sync.Once
 	waiting chan T
 }
@@ -23,7 +21,7 @@ type writers[T any] struct {
 // The writers end with Close.
 func (w *writers[T]) hand(ctx context.Context, db *DB, item T, write func(first T)) error {
 	w.start.Do(func() {
-		for range writersAtOnce {
+		for range w.atOnce {
 			db.wg.Go(func() { w.run(db, write) })
 		}
 	})

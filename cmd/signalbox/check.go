@@ -66,6 +66,8 @@ type storageConfig struct {
 	secretKeyFile string
 	// calm is how long a telling of what passes waits; 0 = not at all.
 	calm time.Duration
+	// gather is how long reports may gather; 0 = not at all.
+	gather time.Duration
 }
 
 // maxSecretFile bounds a file that holds one secret, in bytes.

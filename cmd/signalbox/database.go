@@ -40,7 +40,7 @@ func openDatabase(ctx context.Context, cfg storageConfig, now func() time.Time, 
 	}
 	connect, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Now: now, Log: log, MaxOpen: cfg.connections, MaxAttempts: engine.MaxAttempts, Calm: cfg.calm})
+	d.DB, err = db.Open(connect, db.Config{DSN: d.url, Now: now, Log: log, MaxOpen: cfg.connections, MaxAttempts: engine.MaxAttempts, Calm: cfg.calm, Gather: cfg.gather})
 	if err != nil {
 		err = fmt.Errorf("the database cannot be used: %w. Check that Postgres runs and that DATABASE_URL is right", err)
 		return nil, errors.Join(err, d.Close())

@@ -17,6 +17,10 @@ type serveCommand struct {
 // telling is a call of the host. Of a submission and of an ending they hear at once.
 const tellingCalm = 15 * time.Second
 
+// gatherMost is how long reports of CI gather for a queue, at most, while many come
+// that change nothing. It is a twentieth of what a reaction may take.
+const gatherMost = 50 * time.Millisecond
+
 // Run checks the settings and serves until ctx ends.
 func (s *serveCommand) Run(ctx context.Context, c console) error {
 	cfg, err := s.complete(ctx, true, c)
@@ -41,7 +45,7 @@ type addresses struct {
 //	database ─ migrate ─ listen ─ jobs ─ engine ─ what was missed ─ ready
 func serve(ctx context.Context, cfg config, r replacements, ready func(addresses)) (err error) {
 	log := cfg.log
-	cfg.calm = tellingCalm
+	cfg.calm, cfg.gather = tellingCalm, gatherMost
 	d, err := openDatabase(ctx, cfg.storageConfig, r.now(), log)
 	if err != nil {
 		return err
