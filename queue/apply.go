@@ -184,9 +184,10 @@ func (d *decision) targetMoved(f TargetMoved) {
 	t.Hints = appendNew(t.Hints, f.After)
 }
 
-// landedHere reports whether a commit is one that this queue put on its target.
+// landedHere reports whether a commit is one that this queue has seen land on its
+// target. What the host merged late nobody has: where it is, is found by a read.
 func (d *decision) landedHere(commit string) bool {
-	return slices.ContainsFunc(d.s.Queue.Landed, func(l Landed) bool { return l.Commit == commit })
+	return slices.ContainsFunc(d.s.Queue.Landed, func(l Landed) bool { return l.Commit == commit && l.Tree != "" })
 }
 
 func (d *decision) targetRead(f TargetRead) {

@@ -12,7 +12,11 @@ import (
 // target is by then. Nobody can take the call back. So it is remembered what was
 // given up, and when the host merges it all the same, that is told as what it is.
 
-// GivenUp is a step of a landing through the host that ended without it.
+// A landing that is performed once more because its worker was killed at the wrong
+// moment may land, too, what was given up after the first time; an exact one only
+// where nothing else has landed since.
+
+// GivenUp is a step of a landing that ended without it.
 type GivenUp struct {
 	Landing    int64       `json:"landing"`
 	Entry      EntryID     `json:"entry"`
@@ -20,6 +24,7 @@ type GivenUp struct {
 	PR         int64       `json:"pr"`
 	Head       string      `json:"head"`
 	Method     MergeMethod `json:"method"`
+	Mode       LandingMode `json:"mode"`
 	// Run is the run that proved it, with Tested as its tree after this step; both
 	// "" for a step that needed none.
 	Run    RunID  `json:"run"`
@@ -33,11 +38,8 @@ type GivenUp struct {
 // within seconds, and a network holds one back for minutes.
 const keepGivenUp = 100
 
-// giveUp remembers the steps that a landing through the host ended without.
+// giveUp remembers the steps that a landing ended without.
 func (d *decision) giveUp(l *Landing, f LandingEnded) {
-	if l.Land.Mode != LandHost {
-		return
-	}
 	for _, s := range l.Land.Steps[min(len(f.Landed), len(l.Land.Steps)):] {
 		e := d.s.Entries[s.Entry]
 		if e == nil {
@@ -46,7 +48,7 @@ func (d *decision) giveUp(l *Landing, f LandingEnded) {
 		d.forgetGivenUp(s.PR)
 		q := &d.s.Queue
 		q.GivenUp = append(q.GivenUp, GivenUp{Landing: l.ID, Entry: s.Entry, Submission: s.Submission, PR: s.PR, Head: s.Head,
-			Method: l.Land.Method, Run: e.VerifiedBy, Tested: s.Tree, Expect: l.Land.Expect})
+			Method: l.Land.Method, Mode: l.Land.Mode, Run: e.VerifiedBy, Tested: s.Tree, Expect: l.Land.Expect})
 		q.GivenUp = q.GivenUp[max(0, len(q.GivenUp)-keepGivenUp):]
 	}
 }
@@ -70,20 +72,27 @@ func (d *decision) givenUp(pr int64) (GivenUp, bool) {
 // to: what is landing now is decided on when the end of that is known.
 func (d *decision) seeLate(f PullRequestSeen) {
 	e := d.byPR(f.Number)
-	if e == nil || e.State == Merged || f.Landed == "" || f.Base != d.s.Queue.Branch {
+	if e == nil || e.State == Merged || f.Landed == "" || f.Base != d.s.Queue.Branch || d.landedHere(f.Landed) {
 		return
 	}
-	if g, ok := d.givenUp(f.Number); ok && f.Head == g.Head || d.hostLands(f.Number, f.Head) {
+	own, beneath := d.inFlight(f.PullRequest)
+	if g, ok := d.givenUp(f.Number); !beneath && (own || ok && f.Head == g.Head) {
 		e.PullRequest, e.LandedCommit = f.PullRequest, f.Landed
 	}
 }
 
-// hostLands reports whether the landing in flight has the host merge a pull request
-// at a head.
-func (d *decision) hostLands(pr int64, head string) bool {
+// inFlight reports whether the landing in flight has a pull request at its head as
+// a step of its own, or beneath one in a stack: then it lands with that.
+func (d *decision) inFlight(pr PullRequest) (own, beneath bool) {
 	l := d.s.Queue.Landing
-	return l != nil && l.Land.Mode == LandHost &&
-		slices.ContainsFunc(l.Land.Steps, func(s StepSpec) bool { return s.PR == pr && s.Head == head })
+	if l == nil {
+		return false, false
+	}
+	for _, s := range l.Land.Steps {
+		own = own || s.PR == pr.Number && s.Head == pr.Head
+		beneath = beneath || slices.ContainsFunc(s.Stack, func(u Under) bool { return u.PR == pr.Number })
+	}
+	return own, beneath
 }
 
 // late reports whether the host has merged an entry that the queue does not call
@@ -111,10 +120,13 @@ func (d *decision) landedLate(e *Entry) {
 		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: e.LandedCommit,
 	})
 	d.known.landed = nil
-	q.Target.Epoch++
+	t := &q.Target
+	t.Epoch++
+	t.Version++ // a read that is under way may be older
+	t.Hints = appendNew(t.Hints, e.LandedCommit)
 	d.receipts = append(d.receipts, Receipt{
 		Seq: q.LandedSeq(), Landing: g.Landing, Entry: e.ID, Submission: e.Submission, PR: e.Number, Head: g.Head,
-		Run: g.Run, Method: g.Method, Mode: LandHost, On: g.Expect, Commit: e.LandedCommit, Tested: g.Tested, Last: true,
+		Run: g.Run, Method: g.Method, Mode: g.Mode, On: g.Expect, Commit: e.LandedCommit, Tested: g.Tested, Last: true,
 		Differs: "the host did it after the landing had been given up", At: d.now,
 	})
 	d.forgetGivenUp(e.Number)

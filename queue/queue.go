@@ -23,7 +23,7 @@ type Queue struct {
 	// as far back as the oldest chain in the window began.
 	Landed  []Landed
 	Landing *Landing // the one landing in flight
-	// GivenUp are the newest steps that landings through the host ended without.
+	// GivenUp are the newest steps that landings ended without.
 	GivenUp    []GivenUp
 	Bisections []Bisection // under way, oldest first
 	Bisected   int64       // bisections begun so far
@@ -72,7 +72,7 @@ type Landed struct {
 	Submission int64   `json:"submission"`
 	PR         int64   `json:"pr"`
 	Commit     string  `json:"commit"`
-	Tree       string  `json:"tree"`
+	Tree       string  `json:"tree"` // "" = the host merged it late, and nobody saw it land
 }
 
 // LandedSeq is the number of the newest landed step.

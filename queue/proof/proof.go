@@ -285,9 +285,9 @@ func (c *check) tree(id string) string {
 // apart: whatever landed since the run began, and was not part of it, impacts
 // other targets.
 func (c *check) apart(i int, run queue.Run, own queue.Step) string {
-	for k := range i { // no copies: every lane looks at all that landed before it
+	for k := range c.Receipts { // no copies: every lane looks at all that landed before it
 		before := &c.Receipts[k]
-		if before.Seq <= run.Base.Seq || place(run.Chain, before) >= 0 {
+		if !c.between(before, run.Base, i) || place(run.Chain, before) >= 0 {
 			continue
 		}
 		its := c.Runs[before.Run].Chain
@@ -300,6 +300,25 @@ func (c *check) apart(i int, run queue.Run, own queue.Step) string {
 		}
 	}
 	return ""
+}
+
+// between reports whether a step landed after a base and before the i-th receipt.
+// Of what the host merged late only its place on the branch tells: it was heard of
+// at any time after.
+func (c *check) between(r *queue.Receipt, base queue.Base, i int) bool {
+	if !r.Late() {
+		return r.Seq > base.Seq && r.Seq < c.Receipts[i].Seq
+	}
+	at, there := c.at[r.Commit]
+	return there && at < c.at[c.Receipts[i].Commit] && !c.includes(base, at, r.Seq)
+}
+
+// includes reports whether a base holds the commit at a place on the branch.
+func (c *check) includes(base queue.Base, place int, seq int64) bool {
+	if at, known := c.at[base.Commit]; known {
+		return place <= at
+	}
+	return seq <= base.Seq
 }
 
 // place is where in a chain the step is that landed with a receipt; -1 = nowhere.

@@ -736,3 +736,158 @@ func TestABatchThatIsRefusedWithoutANameIsTestedOneByOne(t *testing.T) {
 	}
 	ok(t, Ended(w))
 }
+
+// In lanes #2 has landed when nobody has heard of it yet, and then the host merges #1,
+// which impacts the same and was given up. Nobody takes the one for tested without
+// the other, and what is behind is tested on both.
+func TestWhatIsMergedLateDuringALandingStandsBehindIt(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Concurrency, s.Mode, s.ChosenLandingMode, s.MergeMethod = 3, queue.Parallel, queue.LandHost, queue.MergeCommit
+	w := world(t, s, 0)
+	opened := func(n int64, targets string) {
+		t.Helper()
+		ok(t, w.Open(n, "alice", files{"f" + targets + string(rune('0'+n)): "1"}))
+		ok(t, w.Targets(n, []string{targets}))
+		ok(t, w.Submit(n, Wish{}))
+		ok(t, w.Settle())
+	}
+	passes := func(n int64) {
+		t.Helper()
+		w.Report(w.RunOf(n).Commit, "ci", "success")
+		ok(t, w.Settle())
+	}
+	opened(1, "a")
+	ok(t, w.Hang(1))
+	passes(1)
+	state(t, w, 1, queue.Failed)
+
+	opened(2, "a")
+	opened(3, "b")
+	passes(3) // so that #2 lands as a lane
+	state(t, w, 3, queue.Merged)
+	w.Faults = during(queue.Land{}.Kind(), lateAnswer)
+	passes(2)
+	state(t, w, 2, queue.TestsPassed)
+	ok(t, w.Arrive())
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Merged)
+	w.Faults = nil
+	ok(t, w.Advance(2*time.Second))
+	if e := w.Entry(2); e.Reason != queue.MergedByQueue {
+		t.Errorf("#2 is %s because of %s, want %s", e.State, e.Reason, queue.MergedByQueue)
+	}
+	ok(t, Proven(w))
+	opened(4, "a")
+	if got, want := w.state.Queue.Target.Commit, w.main(); got != want {
+		t.Errorf("the queue takes %s for the head of main, which is %s", got, want)
+	}
+	passes(4)
+	state(t, w, 4, queue.Merged)
+	ok(t, Ended(w))
+	ok(t, Proven(w))
+}
+
+// A landing stops half way, and is performed once more after that was told: its worker
+// was killed before the job was called done. What it lands then is no one's merge by
+// hand, whoever lands, and exactly too where nothing else has landed since.
+func TestALandingThatIsPerformedOnceMoreIsRecognised(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []queue.LandingMode{queue.LandHost, queue.LandExact} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			s := queue.DefaultSettings()
+			s.ChosenLandingMode, s.MergeMethod = mode, queue.MergeCommit
+			w := world(t, s, 1)
+			ok(t, w.Settle())
+			ok(t, w.Refuse(1, "Not today."))
+			w.Faults = during(queue.Land{}.Kind(), toldTwice)
+			w.Report(w.RunOf(1).Commit, "ci", "success")
+			ok(t, w.Settle())
+			state(t, w, 1, queue.Failed)
+			w.Faults = nil
+			delete(w.host.refused, 1)
+			ok(t, w.Advance(2*time.Second))
+			if e := w.Entry(1); e.State != queue.Merged || e.Reason != queue.LandedLate {
+				t.Errorf("#1 is %s because of %s, want %s", e.State, e.Reason, queue.LandedLate)
+			}
+			ok(t, Ended(w))
+			ok(t, Proven(w))
+		})
+	}
+}
+
+// #1 was given up, and lands beneath #2 in a stack: that is a landing like any other.
+func TestWhatWasGivenUpAndLandsInAStackIsNotLate(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.ChosenLandingMode, s.MergeMethod = queue.LandHost, queue.MergeCommit
+	w := world(t, s, 1)
+	ok(t, w.Settle())
+	ok(t, w.Refuse(1, "Not today."))
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Failed)
+	delete(w.host.refused, 1)
+	ok(t, w.OpenOn(2, 1, "alice", files{"f2": "1"}))
+	ok(t, w.SubmitStack(2, Wish{}))
+	ok(t, w.Settle())
+	w.Report(w.RunOf(2).Commit, "ci", "success")
+	ok(t, w.Settle())
+	state(t, w, 2, queue.Merged)
+	if e := w.Entry(1); e.State != queue.Failed {
+		t.Errorf("#1 is %s because of %s, want it failed as before", e.State, e.Reason)
+	}
+	ok(t, w.Advance(time.Hour))
+	ok(t, Proven(w))
+}
+
+// What hung is merged before anybody has heard that the landing ended without it.
+func TestWhatIsMergedBeforeItsLandingIsGivenUpIsLate(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.ChosenLandingMode = queue.LandHost
+	w := world(t, s, 1)
+	ok(t, w.Settle())
+	ok(t, w.Hang(1))
+	w.Faults = during(queue.Land{}.Kind(), lateAnswer)
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	ok(t, w.Arrive())
+	ok(t, w.Settle())
+	state(t, w, 1, queue.TestsPassed)
+	w.Faults = nil
+	ok(t, w.Advance(2*time.Second))
+	if e := w.Entry(1); e.State != queue.Merged || e.Reason != queue.LandedLate {
+		t.Errorf("#1 is %s because of %s, want %s", e.State, e.Reason, queue.LandedLate)
+	}
+	ok(t, Ended(w))
+	ok(t, Proven(w))
+}
+
+// A read of the target that was under way when something was merged late says how it
+// was before: nothing is tested on that.
+func TestAReadFromBeforeALateMergeIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.ChosenLandingMode = queue.LandHost
+	w := world(t, s, 1)
+	ok(t, w.Settle())
+	ok(t, w.Hang(1))
+	w.Report(w.RunOf(1).Commit, "ci", "success")
+	ok(t, w.Settle())
+	state(t, w, 1, queue.Failed)
+
+	w.Faults = during(queue.ReadTarget{}.Kind(), lateAnswer)
+	ok(t, w.Open(2, "alice", files{"f2": "1"}))
+	ok(t, w.Submit(2, Wish{}))
+	w.tell(queue.TargetMoved{Branch: "main", After: "c-somebody's"})
+	ok(t, w.Settle())
+	ok(t, w.Arrive())
+	ok(t, w.Settle())
+	w.Faults = nil
+	ok(t, w.Advance(2*time.Second))
+	if r := w.RunOf(2); r == nil || r.Base.Commit != w.main() {
+		t.Errorf("#2 is tested in %+v, want it tested on %s", r, w.main())
+	}
+}
