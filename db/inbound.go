@@ -3,21 +3,28 @@ package db
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
 const (
 	// deliveriesAtOnce bounds what one writer writes together.
 	deliveriesAtOnce = 128
-	// inboundWriters is one: most of what a write costs is the same for one and for
-	// thirty, and one writer can write more than two processors can receive.
-	inboundWriters = 1
+	// inboundWriters write few deliveries beside each other, so that what comes now
+	// and then does not wait for the commit of another one.
+	inboundWriters = 2
+	// fewDeliveries are that many. While more are written, all others wait and go
+	// together: most of what a write costs is the same for one and for thirty.
+	fewDeliveries = 4
 	// inboundPatience bounds one write.
 	inboundPatience = 30 * time.Second
 )
 
 // inbound is the way of deliveries into the inbox.
-type inbound struct{ writers[arrival] }
+type inbound struct {
+	writers[arrival]
+	many sync.Mutex // is held while more than a few are written
+}
 
 // arrival is a delivery whose sender waits.
 type arrival struct {
@@ -32,15 +39,14 @@ type storing struct {
 }
 
 func newInbound() inbound {
-	return inbound{writers[arrival]{atOnce: inboundWriters, waiting: make(chan arrival, 8*deliveriesAtOnce)}}
+	return inbound{writers: writers[arrival]{atOnce: inboundWriters, waiting: make(chan arrival, 8*deliveriesAtOnce)}}
 }
 
 // receiveFacts has a delivery stored and waits for that. When ctx ends first,
 // nobody knows: it may yet be stored, and the host will deliver it again.
 func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err error) {
 	stored := make(chan storing, 1)
-	write := func(first arrival) { db.store(db.inbound.more(first)) }
-	if err := db.inbound.hand(ctx, db, arrival{d, stored}, write); err != nil {
+	if err := db.inbound.hand(ctx, db, arrival{d, stored}, db.writeArrivals); err != nil {
 		return false, err
 	}
 	s, err := committed(ctx, db, stored)
@@ -48,6 +54,19 @@ func (db *DB) receiveFacts(ctx context.Context, d delivery) (fresh bool, err err
 		return false, err
 	}
 	return s.fresh, s.err
+}
+
+// writeArrivals writes one that waited, and what waits behind it.
+func (db *DB) writeArrivals(first arrival) {
+	in := &db.inbound
+	in.many.Lock()
+	batch, repeated := in.more(first)
+	if len(batch) > fewDeliveries {
+		defer in.many.Unlock()
+	} else {
+		in.many.Unlock()
+	}
+	db.store(batch, repeated)
 }
 
 // more takes what is waiting behind the first. Of two with one id, which the
