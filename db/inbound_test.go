@@ -51,7 +51,7 @@ func (w *world) hold(d *db.DB) (release func()) {
 }
 
 // writers is how many there are.
-const writers = 1
+const writers = 2
 
 // What comes while the writers are busy shares the next commit. One that was
 // sent twice meanwhile counts once.
