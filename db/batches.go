@@ -152,10 +152,8 @@ func (c *crowd) pick(s *queue.Snapshot, now time.Time) []queue.EntryID {
 		due := time.Time(e.AdmittedAt).Add(patience)
 		if full := int64(len(b.members)) >= q.BatchingMinSize; !full && !adaptive && !e.Single && b.closer < 0 && !e.Returned && now.Before(due) {
 			earliest(&s.NextDue, due)
-			for k, m := range b.members {
-				c.cause[m] = b.from[k]
-				waits.add(m, c.sets[m])
-			}
+			c.cause[i] = -1
+			waits.add(i, c.sets[i]) // the others of its batch meet it, each when it comes
 			continue
 		}
 		for _, m := range b.members {

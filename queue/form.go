@@ -27,7 +27,7 @@ func (d *decision) form() []*Entry {
 		if int64(len(batch)) >= most || closed || d.waitedEnough(e) {
 			return batch
 		}
-		d.join(&waiting, batch...)
+		d.join(&waiting, e) // the others of its batch meet it, each when it comes
 	}
 	return nil
 }

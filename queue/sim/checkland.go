@@ -222,10 +222,11 @@ func (c *Checker) loud(w *World) error {
 	return nil
 }
 
-// toldOf reports whether a landing was told to have landed another tree.
+// toldOf reports whether a landing was told to have landed another tree, or late: then
+// nobody knows which.
 func (w *World) toldOf(l queue.Land) bool {
 	return slices.ContainsFunc(w.Moves, func(m queue.Move) bool {
-		return m.Reason == queue.LandedTreeMismatch && slices.ContainsFunc(l.Steps, func(s queue.StepSpec) bool {
+		return (m.Reason == queue.LandedTreeMismatch || m.Reason == queue.LandedLate) && slices.ContainsFunc(l.Steps, func(s queue.StepSpec) bool {
 			return s.Entry == m.Entry && s.Submission == m.Submission
 		})
 	})
