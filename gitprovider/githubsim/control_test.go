@@ -184,9 +184,15 @@ func TestCallsFailAsPlanned(t *testing.T) {
 	}
 	gh = w.installation() // the client above waits the seven seconds out
 	w.must(w.Fail(Fault{Method: "POST", Path: path, Action: "slow", DelayMs: 30_000}))
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Millisecond)
-	defer cancel()
-	if _, _, err := gh.Issues.CreateComment(ctx, "acme", "app", p.Number, &github.IssueComment{Body: github.String("hi")}); err == nil {
+	ctx, cancel := context.WithCancel(w.ctx)
+	slow := make(chan error, 1)
+	go func() {
+		_, _, err := gh.Issues.CreateComment(ctx, "acme", "app", p.Number, &github.IssueComment{Body: github.String("hi")})
+		slow <- err
+	}()
+	eventually(t, "the slow call to come", func() bool { return w.FaultsLeft() == 0 })
+	cancel()
+	if err := <-slow; err == nil {
 		t.Error("slow: it was fast")
 	}
 	before := count()
