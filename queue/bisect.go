@@ -253,6 +253,14 @@ func (d *decision) dropLeft(i int) bool {
 	return true
 }
 
+// leaveSearch takes an entry out of a search that has not decided on it: what others
+// failed with on top of it says nothing of them, even where it has landed in another
+// way, by hand or late.
+func (d *decision) leaveSearch(g *Group, e *Entry) {
+	b := d.bisection(g)
+	b.Steps = slices.DeleteFunc(slices.Clone(b.Steps), func(s Step) bool { return s.Entry == e.ID })
+}
+
 // startParts gives free bisection slots to parts, oldest bisection first.
 func (d *decision) startParts() bool {
 	q := &d.s.Queue

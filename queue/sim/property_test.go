@@ -64,6 +64,50 @@ func TestWhoIsExpectedToFail(t *testing.T) {
 	})
 }
 
+// TestLanesAndLateMerges is about lanes in which the host merges, and in which half of
+// the calls to merge hang and are carried out up to two hours later. Everything passes
+// or fails soon, so that much lands.
+func TestLanesAndLateMerges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		settings := anySettings(t)
+		settings.Mode, settings.ChosenLandingMode = queue.Parallel, queue.LandHost
+		settings.Concurrency = rapid.Int64Range(2, 6).Draw(t, "slots")
+		w := NewWorld(settings)
+		w.Auto = true
+		faults := anyFaults(t)
+		w.Faults = &Faults{Jump: 5 * time.Second, Draw: func(label string, n int) int {
+			switch {
+			case label == "merge call" && rapid.Bool().Draw(t, "hangs"):
+				return n - 1 - rapid.IntRange(0, 2).Draw(t, "and then")
+			case label == "merge call" || label != "held back for" && rapid.IntRange(0, 3).Draw(t, "well") > 0:
+				return 0
+			}
+			return faults.Draw(label, n)
+		}}
+		p := &people{w: w}
+		c := Checker{Deterministic: true}
+		c.Watch(w)
+		all := p.actions()
+		t.Repeat(map[string]func(*rapid.T){
+			"": all[""], "time": all["time"], "cancel": all["cancel"], "submit": all["submit"], "push": all["push"],
+			"another": func(t *rapid.T) {
+				p.open++
+				p.must(t, w.Open(p.open, "alice", p.change(t, p.open)))
+				p.must(t, w.Targets(p.open, rapid.SampledFrom([][]string{{"a"}, {"b"}, {"a", "b"}, {"c"}}).Draw(t, "targets")))
+				p.must(t, w.Submit(p.open, Wish{}))
+			},
+			"and another": func(t *rapid.T) {
+				p.open++
+				p.must(t, w.Open(p.open, "alice", files{fmt.Sprintf("f%d", p.open): "1"}))
+				p.must(t, w.Targets(p.open, []string{"a"}))
+				p.must(t, w.Submit(p.open, Wish{}))
+			},
+		})
+		p.calm(t)
+	})
+}
+
 // doLittle lets people open pull requests, CI report, and time pass, and besides
 // only what is named, so that much of that happens.
 func (p *people) doLittle(t *rapid.T, besides ...string) {
