@@ -140,7 +140,7 @@ func (c *Checker) innocent(w *World, m queue.Move) error {
 	}
 	base, main := r.Base.Commit, r.Base.Commit // main: as far as the chain has landed
 	for _, s := range r.Ahead() {
-		if main == base && w.landedBy(s.Entry, s.Submission) {
+		if main == base && (w.landedBy(s.Entry, s.Submission) || w.landedLate(s.PR)) {
 			main = s.Commit
 		}
 		base = s.Commit

@@ -206,7 +206,7 @@ func (c *Checker) loud(w *World) error {
 		}
 	}
 	for _, m := range w.Moves[c.heard:] {
-		if m.Reason == queue.MergedByHand && (w.landedBy(m.Entry, m.Submission) || slices.Contains(w.lately, w.host.pulls[m.PR].landed)) {
+		if m.Reason == queue.MergedByHand && (w.landedBy(m.Entry, m.Submission) || w.landedLate(m.PR)) {
 			return fmt.Errorf("#%d is called merged by hand, but the queue landed it", m.PR)
 		}
 	}
@@ -237,6 +237,12 @@ func (w *World) landedBy(e queue.EntryID, submission int64) bool {
 	return slices.ContainsFunc(w.landed, func(l landing) bool {
 		return slices.ContainsFunc(l.steps, func(s queue.Step) bool { return s.Entry == e && s.Submission == submission })
 	})
+}
+
+// landedLate reports whether a call of the queue's landed a pull request after it had
+// hung.
+func (w *World) landedLate(pr int64) bool {
+	return slices.Contains(w.lately, w.host.pulls[pr].landed)
 }
 
 // onePlace: a pull request is in the queue once, by itself or in one stack.
