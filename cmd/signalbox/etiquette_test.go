@@ -219,7 +219,9 @@ func TestAnHourWithoutTheHostLosesNothing(t *testing.T) {
 	must(f.rest())
 	seen, err := w.whatPeopleSee()
 	must(err)
-	if n := strings.Count(seen, "+1 by signalbox[bot]"); n != 3 {
+	// Who asked for the first once more is told that it is queued already or, if
+	// it landed before the host could be asked who they are, that it is merged.
+	if n := strings.Count(seen, "1 by signalbox[bot]"); n != 3 {
 		t.Errorf("%d of 3 commands were answered:\n%s", n, seen)
 	}
 }
