@@ -187,6 +187,15 @@ func (d *decision) giveBack(g *Group, message string) {
 	d.sendBack(members, b.ID, func(e *Entry) int { return slices.Index(b.Members, e.ID) })
 }
 
+// undecided sends a part back that could not be built. Nobody knows whether it passes, so
+// it is in the chain of no other part any more.
+func (d *decision) undecided(g *Group, message string) {
+	for _, e := range d.s.members(g) {
+		d.leaveSearch(g, e)
+	}
+	d.giveBack(g, message)
+}
+
 // sendBack puts entries in front of the pending ones, behind those that came back
 // under a lower number, each at its place.
 func (d *decision) sendBack(entries []*Entry, number int64, place func(*Entry) int) {

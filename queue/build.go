@@ -288,7 +288,7 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 		return
 	}
 	if g.Part != nil { // the line finds out whose conflict it is
-		d.giveBack(g, "It does not merge with others of the failed batch.")
+		d.undecided(g, "It does not merge with others of the failed batch.")
 		return
 	}
 	with := d.s.Entries[f.With]
@@ -305,7 +305,7 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 // own. While something undecided is ahead, it may be that one's: wait.
 func (d *decision) fault(g *Group, r *Run, f RunNotBuilt, why Reason) {
 	if g.Part != nil {
-		d.giveBack(g, "Its part of the failed batch could not be built: "+f.Message)
+		d.undecided(g, "Its part of the failed batch could not be built: "+f.Message)
 		return
 	}
 	if len(d.ahead(g)) > 0 && f.Entry == "" {

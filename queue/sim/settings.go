@@ -49,7 +49,7 @@ func parseChange(words []string) (queue.Change, error) {
 		} else if b, err := strconv.ParseBool(value); err == nil {
 			object[name] = b
 		} else if name == "requiredStatuses" {
-			object[name] = strings.Split(value, ",")
+			object[name] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		}
 	}
 	text, err := json.Marshal(object)
