@@ -11,7 +11,7 @@ import (
 // is part of the call, so nothing else is merged than was tested, but on whatever the
 // target is by then. Nobody can take the call back. So it is remembered what was
 // given up, and when the host merges it all the same, that is told as what it is.
-
+//
 // A landing that is performed once more because its worker was killed at the wrong
 // moment may land, too, what was given up after the first time; an exact one only
 // where nothing else has landed since.

@@ -286,13 +286,10 @@ func (c *Client) Notice(ctx context.Context, repo queue.Repo, number int64, mark
 // withMarker makes sure that a body carries its marker, in an HTML comment,
 // also when it has to be cut.
 func withMarker(marker, body string) string {
-	body = strings.ReplaceAll(strings.ToValidUTF8(body, "�"), "\x00", "")
+	body = cut(body, maxComment)
 	hidden := marker
 	if !strings.HasPrefix(marker, "<!--") {
 		hidden = "<!-- " + marker + " -->"
-	}
-	if len(body) > maxComment {
-		body = strings.ToValidUTF8(body[:maxComment], "") + "…"
 	}
 	if !strings.Contains(body, marker) {
 		body += "\n\n" + hidden
@@ -300,9 +297,19 @@ func withMarker(marker, body string) string {
 	return body
 }
 
+// cut makes of a text what the host takes: valid, without zeros, and after most bytes
+// an ellipsis.
+func cut(text string, most int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
 // findComment looks for a comment of our own that carries a marker, on all
-// pages, with the id that GraphQL knows it by; 0 = none. Of several the oldest. Comments of others do not count,
-// whatever they quote.
+// pages, with the id that GraphQL knows it by; 0 = none. Of several the oldest.
+// Comments of others do not count, whatever they quote.
 func (c *Client) findComment(ctx context.Context, k *conn, repo queue.Repo, number int64, marker string) (id int64, node string, err error) {
 	type comment struct {
 		ID   int64        `json:"id"`
@@ -364,13 +371,6 @@ func (c *Client) findRun(ctx context.Context, k *conn, repo queue.Repo, s gitpro
 
 // statusInput is a check run as GraphQL takes it.
 func statusInput(s gitprovider.Status, now time.Time) map[string]any {
-	cut := func(text string, most int) string {
-		text = strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "")
-		if len(text) > most {
-			text = strings.ToValidUTF8(text[:most], "") + "…"
-		}
-		return text
-	}
 	body := map[string]any{"name": s.Name, "status": strings.ToUpper(s.Status)}
 	if s.Status == "completed" {
 		body["conclusion"] = strings.ToUpper(s.Conclusion)
