@@ -224,6 +224,11 @@ func Ended(w *World) error {
 	if s := w.state; len(s.Line)+len(s.Parts)+len(s.Queue.Bisections) > 0 || s.Queue.Landing != nil {
 		return fmt.Errorf("the queue is not empty: line %v, parts %v, bisections %v, landing %v", s.Line, s.Parts, s.Queue.Bisections, s.Queue.Landing)
 	}
+	for _, l := range w.landed {
+		if err := w.told(l); err != nil {
+			return err
+		}
+	}
 	for branch := range w.host.branches {
 		if branch != "main" {
 			return fmt.Errorf("the test branch %s was left behind", branch)
