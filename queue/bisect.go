@@ -251,7 +251,11 @@ func (d *decision) dropLeft(i int) bool {
 	b := d.s.Queue.Bisections[i]
 	stays := func(s Step) bool {
 		e := d.s.Entries[s.Entry]
-		return e != nil && stepOf(e).same(s) && (e.Active() || e.State == Merged)
+		if e == nil {
+			return false
+		}
+		own := stepOf(e)
+		return own.same(&s) && (e.Active() || e.State == Merged)
 	}
 	if !slices.ContainsFunc(b.Steps, func(s Step) bool { return !stays(s) }) {
 		return false

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -180,10 +179,10 @@ func (d *decision) plan() Plan {
 		d.countChange(e)
 		p.Entries = append(p.Entries, *e)
 	}
-	for _, g := range changed(s.Groups, d.before.Groups, func(g, was *Group) bool { return reflect.DeepEqual(g, was) }) {
+	for _, g := range changed(s.Groups, d.before.Groups, (*Group).same) {
 		p.Groups = append(p.Groups, *g)
 	}
-	for _, r := range changed(s.Runs, d.before.Runs, func(r, was *Run) bool { return reflect.DeepEqual(r, was) }) {
+	for _, r := range changed(s.Runs, d.before.Runs, (*Run).same) {
 		p.Runs = append(p.Runs, *r)
 		p.Entries = append(p.Entries, d.toldOfResults(r)...)
 	}
@@ -284,26 +283,22 @@ func (d *decision) neededLanded() []Landed {
 	return slices.Clip(landed)
 }
 
-// clone copies a snapshot so deeply that no change of one shows in the other.
+// clone copies a snapshot so deeply that no change of one shows in the other. Lists
+// and maps within entries, groups and runs are never changed, only replaced.
 func (s *Snapshot) clone() *Snapshot {
 	c := *s
 	c.Line, c.Parts = slices.Clone(s.Line), slices.Clone(s.Parts)
-	c.Entries = make(map[EntryID]*Entry, len(s.Entries))
-	copies := make([]Entry, 0, len(s.Entries)) // one allocation for all
-	for id, e := range s.Entries {
-		copies = append(copies, *e)
-		c.Entries[id] = &copies[len(copies)-1]
-	}
-	c.Groups = make(map[GroupID]*Group, len(s.Groups))
-	for id, g := range s.Groups {
-		copied := *g
-		copied.Members = slices.Clone(g.Members)
-		c.Groups[id] = &copied
-	}
-	c.Runs = make(map[RunID]*Run, len(s.Runs))
-	for id, r := range s.Runs {
-		copied := *r
-		c.Runs[id] = &copied
-	}
+	c.Entries, c.Groups, c.Runs = copies(s.Entries), copies(s.Groups), copies(s.Runs)
 	return &c
+}
+
+// copies copies what a map points at, in one allocation.
+func copies[K comparable, V any](of map[K]*V) map[K]*V {
+	all := make(map[K]*V, len(of))
+	list := make([]V, 0, len(of))
+	for k, v := range of {
+		list = append(list, *v)
+		all[k] = &list[len(list)-1]
+	}
+	return all
 }

@@ -6,41 +6,47 @@ import (
 	"time"
 )
 
-// Whatever field of an entry changes, same says so: a change that it does not
-// see is never saved.
+// Whatever field of an entry, a group or a run changes, same says so: a change that
+// it does not see is never saved.
 func TestSameLooksAtEveryField(t *testing.T) {
 	t.Parallel()
-	each(reflect.TypeFor[Entry](), nil, func(path []int, name string) {
-		a, b := &Entry{Cancel: &Wish{}, Restart: &Wish{}}, &Entry{Cancel: &Wish{}, Restart: &Wish{}}
-		if !a.same(b) {
-			t.Fatal("two empty entries are not the same")
+	everyField(t, func() *Entry { return &Entry{Cancel: &Wish{}, Restart: &Wish{}} }, (*Entry).same)
+	everyField(t, func() *Group { return &Group{Part: &Part{}} }, (*Group).same)
+	everyField(t, func() *Run { return &Run{NotBuilt: &RunNotBuilt{}} }, (*Run).same)
+	everyField(t, func() *Layer { return &Layer{} }, func(a, b *Layer) bool { return a.same(*b) })
+	everyField(t, func() *Report { return &Report{} }, func(a, b *Report) bool { return a.same(*b) })
+	everyField(t, func() *TestResults { return &TestResults{} }, func(a, b *TestResults) bool { return a.same(*b) })
+	for what, same := range map[string]bool{
+		"somebody wants an entry to leave": (&Entry{Cancel: &Wish{}}).same(&Entry{}),
+		"a group is a part of a search":    (&Group{Part: &Part{}}).same(&Group{}),
+		"a run was not built":              (&Run{NotBuilt: &RunNotBuilt{}}).same(&Run{}),
+		"another is a member":              (&Group{Members: []EntryID{"a"}}).same(&Group{Members: []EntryID{"b"}}),
+		"another step is in a chain":       (&Run{Chain: []Step{{PR: 1}}}).same(&Run{Chain: []Step{{PR: 2}}}),
+		"CI says something else":           (&Run{Checks: map[string]Report{"ci": {ID: 1}}}).same(&Run{Checks: map[string]Report{"ci": {ID: 2}}}),
+		"other tests have failed":          (&Run{Results: []TestResults{{Failed: 1}}}).same(&Run{Results: []TestResults{{Failed: 2}}}),
+	} {
+		if same {
+			t.Errorf("same does not see that %s", what)
 		}
-		give(t, reflect.ValueOf(a).Elem().FieldByIndex(path))
-		if a.same(b) || b.same(a) {
-			t.Errorf("same does not look at %s", name)
-		}
-		give(t, reflect.ValueOf(b).Elem().FieldByIndex(path))
-		if !a.same(b) {
-			t.Errorf("two entries with the same %s are not the same", name)
-		}
-	})
-	if (&Entry{Cancel: &Wish{}}).same(&Entry{}) {
-		t.Error("same does not see that somebody wants it to leave")
 	}
 }
 
-// So does a layer of a stack.
-func TestSameLooksAtEveryFieldOfALayer(t *testing.T) {
-	t.Parallel()
-	each(reflect.TypeFor[Layer](), nil, func(path []int, name string) {
-		a, b := &Layer{}, &Layer{}
+// everyField gives each field of one of two alike values another value, then the
+// other one the same.
+func everyField[T any](t *testing.T, blank func() *T, same func(a, b *T) bool) {
+	t.Helper()
+	each(reflect.TypeFor[T](), nil, func(path []int, name string) {
+		a, b := blank(), blank()
+		if !same(a, b) {
+			t.Fatalf("two blank values of %T are not the same", *a)
+		}
 		give(t, reflect.ValueOf(a).Elem().FieldByIndex(path))
-		if a.same(*b) || b.same(*a) {
+		if same(a, b) || same(b, a) {
 			t.Errorf("same does not look at %s", name)
 		}
 		give(t, reflect.ValueOf(b).Elem().FieldByIndex(path))
-		if !a.same(*b) {
-			t.Errorf("two layers with the same %s are not the same", name)
+		if !same(a, b) {
+			t.Errorf("two with the same %s are not the same", name)
 		}
 	})
 }
@@ -79,6 +85,9 @@ func give(t *testing.T, f reflect.Value) {
 			list.Index(0).SetString("x")
 		}
 		f.Set(list)
+	case reflect.Map:
+		f.Set(reflect.MakeMap(f.Type()))
+		f.SetMapIndex(reflect.Zero(f.Type().Key()), reflect.Zero(f.Type().Elem()))
 	case reflect.Struct:
 		f.Set(reflect.ValueOf(time.Unix(7, 0)))
 	default:

@@ -185,6 +185,14 @@ type RunNotBuilt struct {
 	At      time.Time `json:"at"`
 }
 
+// same reports whether two ends of a build are one, or both none.
+func (f *RunNotBuilt) same(o *RunNotBuilt) bool {
+	if f == nil || o == nil {
+		return f == o
+	}
+	return f.Run == o.Run && f.Trouble == o.Trouble && f.Entry == o.Entry && f.With == o.With && f.Message == o.Message && f.At.Equal(o.At)
+}
+
 // TestBranchMoved is a push or a deletion on a branch that may be a run's.
 type TestBranchMoved struct {
 	Branch string `json:"branch"`

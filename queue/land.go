@@ -103,7 +103,7 @@ func (d *decision) proven(groups []*Group) bool {
 // groups before it tested, then its own, built and landed in the same way.
 func (d *decision) landsWith(groups []*Group, g *Group, r *Run) bool {
 	rest, current := d.unlanded(r)
-	if !current || !d.isChain(rest, append(groups[:len(groups):len(groups)], g)...) {
+	if !current || !d.isChain(rest, d.s.Queue.LandedSeq(), append(groups[:len(groups):len(groups)], g)...) {
 		return false
 	}
 	at := 0

@@ -1,6 +1,9 @@
 package queue
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // lineup is the line as decisions ask about it: who stands where, what chains of
 // them are made of, and who is ahead of whom.
@@ -9,9 +12,9 @@ type lineup struct {
 	place  map[GroupID]int
 	own    [][]Step   // the changes of each group
 	ahead  [][]*Group // who is ahead of each, in line order
-	// exact has the runs that were found to test exactly what would land. They
-	// stay so while the line and the target's epoch do: what lands leaves the line.
-	exact map[GroupID]RunID
+	// exact has, by place, the runs that were found to test exactly what would land.
+	// They stay so while the line and the target's epoch do: what lands leaves the line.
+	exact []RunID
 }
 
 // lineup is that of the line as it is.
@@ -62,23 +65,48 @@ func (d *decision) lineUp() *lineup {
 	groups := d.s.groups(d.s.Line)
 	l := &lineup{
 		groups: groups, place: make(map[GroupID]int, len(groups)), own: make([][]Step, len(groups)),
-		ahead: make([][]*Group, len(groups)), exact: map[GroupID]RunID{},
+		ahead: make([][]*Group, len(groups)), exact: make([]RunID, len(groups)),
 	}
+	all := d.steps(groups...)
 	for i, g := range groups {
 		l.place[g.ID] = i
-		l.own[i] = d.steps(g)
-		if !g.alone() {
-			l.ahead[i] = inBase(groups[:i:i])
-		}
+		l.own[i], all = all[:len(g.Members):len(g.Members)], all[len(g.Members):]
 	}
 	if d.s.Queue.Mode == Parallel {
-		for i, places := range d.walk(groups) {
-			if !groups[i].alone() {
-				l.ahead[i] = places.of(groups)
-			}
-		}
+		l.lanes(d.walk(groups))
+	} else {
+		l.oneLine()
 	}
 	return l
+}
+
+// oneLine: everybody in the base is ahead of those behind.
+func (l *lineup) oneLine() {
+	base := inBase(l.groups)
+	before := 0 // how many of the base have been passed
+	for i, g := range l.groups {
+		if !g.alone() {
+			l.ahead[i] = base[:before:before]
+		}
+		if !g.apart() {
+			before++
+		}
+	}
+}
+
+// lanes: those are ahead whom the walk has found. All lists are one allocation.
+func (l *lineup) lanes(found []places) {
+	total := 0
+	for _, places := range found {
+		total += places.count()
+	}
+	all := make([]*Group, 0, total)
+	for i, places := range found {
+		if from := len(all); !l.groups[i].alone() {
+			all = places.of(l.groups, all)
+			l.ahead[i] = all[from:len(all):len(all)]
+		}
+	}
 }
 
 // walk is how far a walk along the line has come. It keeps, for each target, the
@@ -95,15 +123,18 @@ type walk struct {
 func (d *decision) walk(line []*Group) []places {
 	w := walk{ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line)), apart: make([]bool, len(line))}
 	targets := 0
+	all := make([]TargetSet, 0, members(line))
 	for i, g := range line {
 		w.apart[i] = g.apart()
+		from := len(all)
 		for _, id := range g.Members {
 			s := d.targetsOf(d.s.Entries[id])
-			w.sets[i] = append(w.sets[i], s)
+			all = append(all, s)
 			if s.indexed() {
 				targets += len(s.Hashes)
 			}
 		}
+		w.sets[i] = all[from:]
 	}
 	w.last = make(map[uint64]int, targets)
 	for i := range line {
@@ -175,11 +206,19 @@ type places []uint64
 
 func (p places) has(i int) bool { return p[i/64]&(1<<(i%64)) != 0 }
 
-func (p places) of(line []*Group) []*Group {
-	var groups []*Group
-	for i := range line[:min(len(line), 64*len(p))] {
-		if p.has(i) {
-			groups = append(groups, line[i])
+func (p places) count() int {
+	n := 0
+	for _, word := range p {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// of appends the groups at these places of the line, in order.
+func (p places) of(line, groups []*Group) []*Group {
+	for k, word := range p {
+		for ; word != 0; word &= word - 1 {
+			groups = append(groups, line[64*k+bits.TrailingZeros64(word)])
 		}
 	}
 	return groups

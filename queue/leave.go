@@ -105,7 +105,7 @@ func (d *decision) leaveGroup(e *Entry) {
 	if g.Part != nil {
 		d.leaveSearch(g, e)
 	}
-	g.Members = slices.DeleteFunc(g.Members, func(id EntryID) bool { return id == e.ID })
+	g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(id EntryID) bool { return id == e.ID })
 	g.Interrupted, g.BuildTries = 0, 0
 	if len(g.Members) == 0 {
 		d.dissolve(g)

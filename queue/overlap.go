@@ -138,13 +138,22 @@ func (d *decision) meets(c *crowd, entries ...*Entry) bool {
 
 // steps are the changes of groups in order, as a chain that is not built yet.
 func (d *decision) steps(groups ...*Group) []Step {
-	steps := make([]Step, 0, len(groups))
+	steps := make([]Step, 0, members(groups))
 	for _, g := range groups {
 		for _, id := range g.Members {
 			steps = append(steps, stepOf(d.s.Entries[id]))
 		}
 	}
 	return steps
+}
+
+// members is how many members groups have.
+func members(groups []*Group) int {
+	n := 0
+	for _, g := range groups {
+		n += len(g.Members)
+	}
+	return n
 }
 
 // own are the changes of one group.
@@ -160,18 +169,37 @@ func stepOf(e *Entry) Step {
 	return Step{Entry: e.ID, Submission: e.Submission, PR: e.Number, Head: e.BoundHead, Targets: e.BoundTargets}
 }
 
-// isChain reports whether a chain is exactly the changes of groups, in order.
-func (d *decision) isChain(chain []Step, groups ...*Group) bool {
+// isChain reports whether a chain is exactly the changes of groups, in order, but for
+// steps that have landed after seq. What is in the line has not: only what is not
+// found there is looked up.
+func (d *decision) isChain(chain []Step, seq int64, groups ...*Group) bool {
 	at := 0
 	for _, g := range groups {
 		own := d.own(g)
-		if len(chain)-at < len(own) || !sameSteps(chain[at:at+len(own)], own) {
-			return false
+		for i := range own {
+			for at < len(chain) && !chain[at].same(&own[i]) {
+				if d.landedAs(chain[at]) <= seq {
+					return false
+				}
+				at++
+			}
+			if at++; at > len(chain) {
+				return false
+			}
 		}
-		at += len(own)
 	}
-	return at == len(chain)
+	return len(d.withoutLanded(chain[at:], seq)) == 0
 }
 
 // sameSteps reports whether two chains are the same changes in the same order.
-func sameSteps(a, b []Step) bool { return slices.EqualFunc(a, b, Step.same) }
+func sameSteps(a, b []Step) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].same(&b[i]) {
+			return false
+		}
+	}
+	return true
+}

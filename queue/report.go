@@ -43,6 +43,13 @@ func (r Report) Key() string {
 	return "check\x1f" + r.Name + "\x1f" + itoa(r.AppID)
 }
 
+// same reports whether two reports are equal.
+func (r Report) same(o Report) bool {
+	at := r.At.Equal(o.At)
+	r.At, o.At = time.Time{}, time.Time{}
+	return at && r == o
+}
+
 // replaces reports whether r is about another attempt than old, which it is
 // newer than: a rerun is a new check run. A status has a new number each time it
 // changes; there an attempt has ended when it says so.

@@ -61,6 +61,12 @@ type TestResults struct {
 	Failing  []FailingTest `json:"failing,omitempty"`
 }
 
+// same reports whether two lots of results are equal.
+func (f TestResults) same(o TestResults) bool {
+	return f.Commit == o.Commit && f.Check == o.Check && f.Job == o.Job && f.Attempt == o.Attempt && f.Upload == o.Upload &&
+		f.Complete == o.Complete && f.Failed == o.Failed && f.Blocking == o.Blocking && slices.Equal(f.Failing, o.Failing)
+}
+
 // normal is results that agree with themselves and are bounded, whoever made
 // them. Where the list and the counts differ, what blocks more is believed.
 func (f TestResults) normal() TestResults {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -8,7 +9,8 @@ import (
 // Group is one or more entries tested together, in this order. It exists from
 // its forming until its last member leaves or lands.
 type Group struct {
-	ID      GroupID
+	ID GroupID
+	// Members are never changed, only replaced.
 	Members []EntryID
 	// Part says where in a bisection the group stands; nil for a group of the line.
 	Part *Part
@@ -35,6 +37,20 @@ type Group struct {
 	Urgent bool
 	// Probation says whether it is tested out of everybody's base.
 	Probation Probation
+}
+
+// same reports whether nothing of two groups differs: see Entry.same.
+func (g *Group) same(o *Group) bool {
+	return g.ID == o.ID && oneList(g.Members, o.Members) && (g.Part == o.Part || g.Part != nil && o.Part != nil && *g.Part == *o.Part) &&
+		g.Run == o.Run && g.Interrupted == o.Interrupted && g.BuildTries == o.BuildTries && g.NotBefore.Equal(o.NotBefore) &&
+		g.Proof == o.Proof && g.LandTries == o.LandTries && g.OneByOne == o.OneByOne && g.FormedAt.Equal(o.FormedAt) &&
+		g.Direct == o.Direct && g.Urgent == o.Urgent && g.Probation == o.Probation
+}
+
+// oneList reports whether two lists that are never changed, only replaced, are one or
+// say the same.
+func oneList[T comparable](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // Part says which bisection a group is a part of. The order of the parts is
@@ -88,7 +104,7 @@ type Step struct {
 }
 
 // same reports whether two steps are the same change, built or not.
-func (s Step) same(o Step) bool {
+func (s *Step) same(o *Step) bool {
 	return s.Entry == o.Entry && s.Submission == o.Submission && s.Head == o.Head
 }
 
@@ -108,7 +124,7 @@ type Run struct {
 	State   RunState
 	Members []EntryID // the group's members when it was built
 	Base    Base
-	Chain   []Step // the entries ahead, then the group's own
+	Chain   []Step // the entries ahead, then the group's own; never changed, only replaced
 	Branch  string // without refs/heads/
 	// Commit and Tree are those of the last step: what CI tests.
 	Commit string
@@ -146,6 +162,18 @@ type Run struct {
 	// ReadAfter is when to read the commit's checks, because something hinted
 	// that reports were missed; zero = no need.
 	ReadAfter time.Time
+}
+
+// same reports whether nothing of two runs differs: see Entry.same.
+func (r *Run) same(o *Run) bool {
+	return r.ID == o.ID && r.Group == o.Group && r.Kind == o.Kind && r.State == o.State &&
+		oneList(r.Members, o.Members) && r.Base == o.Base && oneList(r.Chain, o.Chain) && r.Branch == o.Branch &&
+		r.Commit == o.Commit && r.Tree == o.Tree && r.MergeMethod == o.MergeMethod && r.LandingMode == o.LandingMode &&
+		oneList(r.Required, o.Required) && r.RequiredSource == o.RequiredSource && r.DraftPR == o.DraftPR &&
+		maps.EqualFunc(r.Checks, o.Checks, Report.same) && slices.EqualFunc(r.Results, o.Results, TestResults.same) &&
+		r.Crowded == o.Crowded && oneList(r.Cleared, o.Cleared) &&
+		r.AskedAt.Equal(o.AskedAt) && r.StartedAt.Equal(o.StartedAt) && r.Deadline.Equal(o.Deadline) && r.EndedAt.Equal(o.EndedAt) &&
+		r.Why == o.Why && r.Message == o.Message && r.NotBuilt.same(o.NotBuilt) && r.Spoilt == o.Spoilt && r.ReadAfter.Equal(o.ReadAfter)
 }
 
 // Own are the steps of the group itself.

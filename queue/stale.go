@@ -9,11 +9,11 @@ import (
 // stale restarts the first group whose run no longer tests what would land.
 // Groups in the landing in flight are judged when its result is known.
 func (d *decision) stale() bool {
-	for _, g := range d.line() {
+	for at, g := range d.line() {
 		if d.groupLands(g.ID) {
 			continue
 		}
-		if why, message, stale := d.staleness(g); stale {
+		if why, message, stale := d.staleness(at, g); stale {
 			d.restart(g, why, message, Actor{})
 			return true
 		}
@@ -21,8 +21,8 @@ func (d *decision) stale() bool {
 	return d.staleParts()
 }
 
-// staleness says whether and why a group must be tested again.
-func (d *decision) staleness(g *Group) (Reason, string, bool) {
+// staleness says whether and why the group at that place of the line must be tested again.
+func (d *decision) staleness(at int, g *Group) (Reason, string, bool) {
 	r := d.s.run(g)
 	if r == nil {
 		d.directLost(g)
@@ -35,23 +35,23 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 		return GroupChanged, fmt.Sprintf("The merge method of the queue is now %s; it was tested as %s.", d.s.Queue.MergeMethod, r.MergeMethod), true
 	}
 	exact := d.lineup().exact
-	if exact[g.ID] == r.ID && r.Base.Epoch == d.s.Queue.Target.Epoch {
+	if exact[at] == r.ID && r.Base.Epoch == d.s.Queue.Target.Epoch {
 		return "", "", false
 	}
-	rest, current := d.unlanded(r)
+	chain, seq, current := d.left(r)
 	if g.apart() && r.Base.Epoch == d.s.Queue.Target.Epoch { // others land before it, and it need not be on top of them
-		rest, current = d.withoutLanded(r.Chain, r.Base.Seq), true
+		chain, seq, current = r.Chain, r.Base.Seq, true
 	}
 	if !current {
 		return ManualPushToTargetBranch, fmt.Sprintf("%s was moved from outside the queue, to %s.", d.s.Queue.Branch, short(d.s.Queue.Target.Commit)), true
 	}
 	ahead := d.ahead(g)
-	chain := append(ahead[:len(ahead):len(ahead)], g)
-	if d.isChain(rest, chain...) {
-		exact[g.ID] = r.ID
+	groups := append(ahead[:len(ahead):len(ahead)], g)
+	if d.isChain(chain, seq, groups...) {
+		exact[at] = r.ID
 		return "", "", false
 	}
-	why, message := d.whatChanged(r, rest, d.steps(chain...))
+	why, message := d.whatChanged(r, d.withoutLanded(chain, seq), d.steps(groups...))
 	return why, message, true
 }
 
@@ -62,20 +62,26 @@ func (d *decision) staleness(g *Group) (Reason, string, bool) {
 // between, and those of the chain in any order that keeps overlapping ones
 // apart: what counts is that nothing it overlaps is missing.
 func (d *decision) unlanded(r *Run) (rest []Step, current bool) {
-	if r.Base.Epoch != d.s.Queue.Target.Epoch {
-		return nil, false
+	chain, seq, current := d.left(r)
+	return d.withoutLanded(chain, seq), current
+}
+
+// left is the same before it is looked up what of the chain has landed after seq.
+func (d *decision) left(r *Run) (chain []Step, seq int64, current bool) {
+	switch {
+	case r.Base.Epoch != d.s.Queue.Target.Epoch:
+		return nil, 0, false
+	case d.s.Queue.Mode == Parallel:
+		return r.Chain, r.Base.Seq, true
 	}
-	rest = r.Chain
-	if d.s.Queue.Mode == Parallel {
-		return d.withoutLanded(rest, r.Base.Seq), true
-	}
+	chain = r.Chain
 	for _, l := range d.landedSince(r.Base.Seq) {
-		if len(rest) == 0 || !l.is(rest[0]) || rest[0].Tree != "" && rest[0].Tree != l.Tree {
-			return nil, false
+		if len(chain) == 0 || !l.is(chain[0]) || chain[0].Tree != "" && chain[0].Tree != l.Tree {
+			return nil, 0, false
 		}
-		rest = rest[1:]
+		chain = chain[1:]
 	}
-	return rest, true
+	return chain, d.s.Queue.LandedSeq(), true
 }
 
 // landedSince are the steps that have landed after the one with that number.
@@ -126,7 +132,7 @@ func (d *decision) whatChanged(r *Run, have, want []Step) (Reason, string) {
 		wanted[s.Entry] = s
 	}
 	for i, step := range have {
-		if w, ok := wanted[step.Entry]; ok && w.same(step) {
+		if w, ok := wanted[step.Entry]; ok && w.same(&step) {
 			continue
 		}
 		e := d.s.Entries[step.Entry]
