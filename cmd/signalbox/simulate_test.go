@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // simulated runs the command and returns what it printed.
@@ -85,6 +86,29 @@ func TestSimulateWhatWasRecorded(t *testing.T) {
 		if c.Name == "concurrency 20" && c.Figures.Minutes50.Value != 10 {
 			t.Errorf("with room for all, half are through after %v minutes, not 10", c.Figures.Minutes50.Value)
 		}
+	}
+}
+
+// A long benchmark says where it is and how long the rest takes: elsewhere than on a
+// terminal with each cell, and on one it draws that after each play.
+func TestABenchmarkSaysHowFarItIs(t *testing.T) {
+	t.Parallel()
+	var file, screen bytes.Buffer
+	for out, size := range map[*bytes.Buffer]func() (int, int){&file: nil, &screen: func() (int, int) { return 200, 24 }} {
+		p := pace{out: &progress{out: out, size: size}, began: time.Now().Add(-10 * time.Minute), cells: 3, all: 6}
+		p.next("A1", 2)
+		p.played()
+		p.played()
+		p.next("A3", 4)
+		p.played()
+	}
+	if got := file.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "Cell 1 of 3, A1: 0 of 2 plays.\n") ||
+		!strings.Contains(got, "Cell 2 of 3, A3: 0 of 4 plays, 2 of all 6; if the rest is as fast, it takes 20 minutes more.\n") {
+		t.Errorf("into a file it says:\n%s", got)
+	}
+	if got := screen.String(); !strings.Contains(got, "\x1b[1A\r\x1b[JCell 1 of 3, A1: 1 of 2 plays, 1 of all 6; if the rest is as fast, it takes 50 minutes more.\n") ||
+		!strings.HasSuffix(got, "Cell 2 of 3, A3: 1 of 4 plays, 3 of all 6; if the rest is as fast, it takes 10 minutes more.\n") {
+		t.Errorf("on a terminal it says:\n%q", got)
 	}
 }
 

@@ -52,9 +52,10 @@ type Oracles struct {
 
 // Compare plays the policies of each cell on the same workloads, one for each
 // seed. It uses all processors, and ends early, with an error, when ctx does or
-// when a policy breaks what every policy must keep.
-func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) []Policy) ([]Row, error) {
-	var f field
+// when a policy breaks what every policy must keep. After each play, of one policy
+// with one seed, played is called, by one goroutine at a time.
+func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) []Policy, played func()) ([]Row, error) {
+	f := field{played: played}
 	for _, c := range cells {
 		workloads := make([]*Workload, seeds)
 		for s := range workloads {
@@ -72,6 +73,7 @@ type field struct {
 	rows    []Row
 	results [][]Result // by row, one for each workload
 	tasks   []task
+	played  func() // called after each task, by one goroutine at a time
 }
 
 // add has a policy play the workloads of a cell: a row.
@@ -86,7 +88,7 @@ func (f *field) add(c Cell, workloads []*Workload, p Policy) {
 
 // play plays all and returns the rows in the order in which they were added.
 func (f *field) play(ctx context.Context) ([]Row, error) {
-	if err := playAll(ctx, f.tasks); err != nil {
+	if err := playAll(ctx, f.tasks, f.played); err != nil {
 		return nil, err
 	}
 	for i := range f.rows {
@@ -102,10 +104,13 @@ type task struct {
 	into *Result
 }
 
+// unwatched is for who does not want to know how far it is.
+func unwatched() {}
+
 // playAll plays on all processors, until ctx ends.
-func playAll(ctx context.Context, tasks []task) error {
+func playAll(ctx context.Context, tasks []task, played func()) error {
 	errs := make([]error, len(tasks))
-	var next sync.Mutex
+	var next, told sync.Mutex
 	at := 0
 	take := func() int {
 		next.Lock()
@@ -121,6 +126,9 @@ func playAll(ctx context.Context, tasks []task) error {
 		all.Go(func() {
 			for i := take(); i >= 0; i = take() {
 				*tasks[i].into, errs[i] = Play(ctx, tasks[i].w, tasks[i].p)
+				told.Lock()
+				played()
+				told.Unlock()
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func Replay(ctx context.Context, h queue.History, now, changed queue.Settings) (
 	err := playAll(ctx, []task{
 		{w, Engine("the settings of now", now), &asIs},
 		{v, Engine("the changed settings", changed), &other},
-	})
+	}, unwatched)
 	if err != nil {
 		return queue.Preview{}, fmt.Errorf("replay %d submissions: %w", len(h.Ended), err)
 	}

@@ -57,7 +57,7 @@ func candidateSettings(workers int) []Choice {
 // fastest the one that needs the least of CI.
 func Recommend(ctx context.Context, workloads []*Workload, workers int) (Advice, error) {
 	choices := candidateSettings(workers)
-	var f field
+	f := field{played: unwatched}
 	for _, c := range choices {
 		f.add(workloads[0].Cell, workloads, Engine(c.Name, c.Settings))
 	}
