@@ -118,10 +118,14 @@ func entry(pr int64) queue.Entry {
 	}
 }
 
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 10 * time.Minute
+
 // eventually waits until ask says yes.
 func eventually(t testing.TB, what string, ask func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !ask() {
 		select {

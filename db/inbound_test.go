@@ -138,7 +138,7 @@ func TestClosingLeavesNoSenderBehind(t *testing.T) {
 			if err == nil {
 				t.Error("a delivery was stored although nobody could write")
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal(errors.New("somebody still waits"))
 		}
 	}

@@ -237,7 +237,7 @@ func TestNobodyListensAtNoCost(t *testing.T) {
 func TestDeletingASubscriberFailsNoDecision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	done := make(chan error, 1)
 	go func() {

@@ -173,8 +173,12 @@ type world struct {
 	came    chan struct{}
 }
 
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 10 * time.Minute
+
 func newWorld(t *testing.T) *world {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, clock: newHandClock(), queues: map[queue.RepoID]queue.Queue{}, came: make(chan struct{}, 1000)}
 	w.store = &troubled{DB: dbtest.New(t, func(c *db.Config) { c.Now = w.clock.Now })}

@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"testing"
-	"time"
 
 	"signalbox/account"
 	"signalbox/db"
@@ -36,7 +35,7 @@ func newPostgresWorld(t *testing.T) *world {
 		}
 	}
 	w.during = func(serve func()) {
-		ctx, stop := context.WithTimeout(ctx, time.Minute)
+		ctx, stop := context.WithCancel(ctx)
 		wake, err := store.Wakeups(ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -25,9 +25,13 @@ type listener struct {
 	header http.Header
 }
 
+// listensFor bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const listensFor = 10 * time.Minute
+
 func listen(t *testing.T, url string) *listener {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), listensFor)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -63,7 +67,7 @@ func (l *listener) hears(want string) {
 		if got != want {
 			l.t.Errorf("heard %q, want %q", got, want)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(listensFor):
 		l.t.Fatalf("heard nothing, want %q", want)
 	}
 }

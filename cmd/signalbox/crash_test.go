@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -100,7 +99,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 // beginning. It returns the database, the host, and where the host keeps
 // repositories.
 func crash(t *testing.T, moves int, later time.Duration) (dsn string, host *githubsim.Server, git string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the machine may be busy
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	git = t.TempDir()
 	s := newServed(ctx, t, githubsim.Config{DataDir: git})
@@ -214,17 +213,6 @@ func asApp(t *testing.T, s *githubsim.Server, dsn string) *github.Client {
 }
 
 const childSecret = "the secret of a child's webhook"
-
-// freeAddress is an address of this machine on which nobody listens.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer free.Close()
-	return free.Addr().String()
-}
 
 // child is a server in a process of its own, on a port that it keeps.
 type child struct {

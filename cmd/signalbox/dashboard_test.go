@@ -46,7 +46,7 @@ var sceneTitles = []string{
 
 func newScene(t *testing.T, o stageOptions) *scene {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // the machine may be busy
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	o.listen, o.log = "127.0.0.1:0", discard
 	s, err := setStage(ctx, o)

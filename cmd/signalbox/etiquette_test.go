@@ -126,7 +126,7 @@ func TestManySubmissionsAtOnceCostFewCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.RequiredStatuses = []string{"ci"}
@@ -179,7 +179,7 @@ func TestAnHourWithoutTheHostLosesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.RequiredStatuses, settings.CreatePRsForTestingBranches = []string{"ci"}, false

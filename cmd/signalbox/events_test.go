@@ -110,7 +110,7 @@ func TestEventsOnTheWholeService(t *testing.T) {
 }
 
 func playEvents(t *testing.T, name, story string) {
-	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var w *town
 	p := sim.Player{More: map[string]func([]string) (string, error){}}

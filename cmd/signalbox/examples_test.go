@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"signalbox/gitprovider/githubsim"
 )
@@ -101,7 +100,7 @@ func TestCommandsOfTheDocumentsAreThere(t *testing.T) {
 // TestTheExamplesOfTheDocumentsRun as a reader would run them, in order.
 func TestTheExamplesOfTheDocumentsRun(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	s, err := setStage(ctx, stageOptions{listen: "127.0.0.1:0", log: discard, seed: 1})
 	if err != nil {

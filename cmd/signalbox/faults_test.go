@@ -109,7 +109,7 @@ type planned struct {
 
 // playWithFault plays once and tells how it ended.
 func playWithFault(t *testing.T, throughHost bool, p *planned) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.RequiredStatuses, settings.CreatePRsForTestingBranches = []string{"ci"}, true

@@ -17,7 +17,7 @@ import (
 // People are told of both, and verify-history of each what it is.
 func TestWhatTheHostMergesLateIsToldAsWhatItIs(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.RequiredStatuses, settings.MergeMethod, settings.ChosenLandingMode = []string{"ci"}, queue.MergeCommit, queue.LandHost

@@ -66,7 +66,7 @@ func (l *hookLine) send(id string, body []byte) (status int, err error) {
 	}
 	request := append([]byte(fmt.Sprintf("POST /webhook HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nX-Github-Event: check_run\r\n"+
 		"X-Github-Delivery: %s\r\nX-Hub-Signature-256: %s\r\nContent-Length: %d\r\n\r\n", l.address, id, signature(body), len(body))), body...)
-	l.conn.SetDeadline(time.Now().Add(5 * time.Minute)) // a test that hangs says nothing
+	l.conn.SetDeadline(time.Now().Add(patience)) // a test that hangs says nothing
 	_, err = l.conn.Write(request)
 	var answer *http.Response
 	if err == nil {

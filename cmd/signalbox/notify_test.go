@@ -91,7 +91,7 @@ func TestSubscribersHearWhatHappens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts everything")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), storyLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.MergeMethod, settings.RequiredStatuses, settings.CreatePRsForTestingBranches = queue.MergeCommit, []string{"ci"}, false

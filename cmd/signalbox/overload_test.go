@@ -94,7 +94,7 @@ type overloaded struct {
 
 func newOverloaded(t *testing.T) *overloaded {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	o := &overloaded{t: t, ctx: ctx}
 	o.served = newServed(ctx, t, githubsim.Config{DataDir: t.TempDir(), Sent: o.sample.sent}, "SIGNALBOX_LOG_LEVEL=warn", "SIGNALBOX_API_RATE=0")

@@ -23,7 +23,7 @@ func TestARestoredBackupLandsNothingTwice(t *testing.T) {
 		t.Skip("plays twice")
 	}
 	bin := postgresClients(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the machine may be busy
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	restored, backup := dbtest.Empty(t), filepath.Join(t.TempDir(), "backup.sql")
 	s := newServed(ctx, t, githubsim.Config{DataDir: t.TempDir()})

@@ -23,8 +23,9 @@ func TestMain(m *testing.M) {
 	dbtest.Main(m)
 }
 
-// storyLimit bounds one story, so that one that hangs says where.
-const storyLimit = 4 * time.Minute
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 15 * time.Minute
 
 // allStories plays every story; without it only shortForm is played.
 var allStories = flag.Bool("all", false, "play every story on the whole service, not only one of each kind")
@@ -62,7 +63,7 @@ func TestStoriesOnTheWholeService(t *testing.T) {
 				t.Fatal(err)
 			}
 			story := string(text)
-			ctx, cancel := context.WithTimeout(context.Background(), storyLimit)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			p := sim.Player{Build: func(s queue.Settings) (sim.Town, error) {
 				return newTown(ctx, t, s, strings.Contains(story, "block "))

@@ -85,7 +85,7 @@ func TestWhatPeopleSee(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts everything")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), storyLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.MergeMethod, settings.RequiredStatuses = queue.MergeCommit, []string{"ci"}
@@ -167,7 +167,7 @@ func TestWhatPeopleSeeOnAStack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts everything")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), storyLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	settings := queue.DefaultSettings()
 	settings.MergeMethod, settings.RequiredStatuses = queue.MergeCommit, []string{"ci"}

@@ -23,7 +23,7 @@ import (
 // command runs a command line in this process and returns what it printed.
 func command(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	out, log := &lockedBuffer{}, &lockedBuffer{}
 	err = run(ctx, args, console{out: out, err: log})
@@ -159,8 +159,8 @@ func TestServeWithoutADatabaseBringsItsOwn(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
-		t.Error("the server did not stop within 30 seconds")
+	case <-time.After(patience):
+		t.Error("the server did not stop")
 	}
 	if out, err := command(t, "token", "list", "--data-dir="+dir, "--org=acme"); err != nil || !strings.Contains(out, "command line") {
 		t.Errorf("what was kept: %v %q", err, out)
@@ -217,7 +217,7 @@ func TestDemoForAnotherProgram(t *testing.T) {
 // the one before it.
 func drive(t *testing.T, w whereabouts) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	post := func(path, body string) {
 		t.Helper()

@@ -45,7 +45,7 @@ func TestAnAppIsMadeInABrowser(t *testing.T) {
 				if err != nil {
 					t.Errorf("%v\n%s", err, log.tail(4000))
 				}
-			case <-time.After(time.Minute):
+			case <-time.After(patience):
 				t.Error("the server did not stop")
 			}
 		}
@@ -119,7 +119,7 @@ func TestAnAppIsMadeInABrowser(t *testing.T) {
 // waitFor waits until a log has what a pattern matches, and returns its group.
 func waitFor(t *testing.T, log *lockedBuffer, pattern *regexp.Regexp) string {
 	t.Helper()
-	deadline := time.After(3 * time.Minute)
+	deadline := time.After(patience)
 	for {
 		if m := pattern.FindStringSubmatch(log.tail(1 << 20)); m != nil {
 			return m[1]

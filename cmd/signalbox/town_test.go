@@ -145,10 +145,8 @@ func (w *town) stopServer() error {
 
 // crash cuts off whatever the server is doing, and starts another one.
 func (w *town) crash() error {
-	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
-	defer cancel()
 	w.service.halt()
-	if err := w.service.jobs.StopAndCancel(ctx); err != nil {
+	if err := w.service.jobs.StopAndCancel(w.ctx); err != nil {
 		return err
 	}
 	if err := w.stopServer(); err != nil {

@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	if *older == "" {
 		t.Skip("needs an older program: make upgrade builds one")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	dsn := dbtest.Empty(t)
 	host, err := githubsim.Start(context.Background(), githubsim.Config{DataDir: t.TempDir()}, "127.0.0.1:0")

@@ -123,7 +123,7 @@ func step(t *testing.T, facts map[string]string, service, command string) int {
 // quarantines it, and then it does not.
 func TestUploadToTheWholeService(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	w, err := newTown(ctx, t, queue.DefaultSettings(), false)
 	if err != nil {

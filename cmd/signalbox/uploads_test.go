@@ -20,7 +20,7 @@ import (
 // the whole way, as one line of curl begins it.
 func TestAnUploadedReportIsShown(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	w, err := newTown(ctx, t, queue.DefaultSettings(), false)
 	if err != nil {

@@ -70,11 +70,15 @@ var testKey = sync.OnceValue(func() []byte {
 	return key
 })
 
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 10 * time.Minute
+
 // newWorld starts one whose CI runs the check "test" when asked by hand only.
 func newWorld(t *testing.T, tweak ...func(*githubsim.NewRepo)) *world {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the machine may be busy
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, calls: map[string]int{}}
 	var err error

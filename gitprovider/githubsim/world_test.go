@@ -312,10 +312,14 @@ func (r *receiver) wait(t *testing.T, name, action string, ok func(event) bool) 
 	return found
 }
 
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 10 * time.Minute
+
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(3 * time.Millisecond)
 	defer tick.Stop()

@@ -37,7 +37,7 @@ func TestAKilledServerLeavesNoGitBehind(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "git"), []byte(slow), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	server := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestServerToBeKilled$")
 	server.Env = append(os.Environ(), "MIRROR_TO_BE_KILLED="+w.origin, "MIRROR_DIR="+dir)

@@ -215,8 +215,12 @@ func (w *world) serve(token string) {
 	w.src.URL, w.src.Token = server.URL+"/origin.git", token
 }
 
+// patience bounds a test that hangs, so that it says where. It is no demand: the
+// machine may be slow, and busy.
+const patience = 10 * time.Minute
+
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // the machine may be busy
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
