@@ -21,17 +21,19 @@ HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
 
+# A -timeout only ends what hangs: machines may be slow.
+
 test: ## everything, with a Postgres of its own
-	$(GO) test -parallel 4 -timeout 20m ./...
+	$(GO) test -parallel 4 -timeout 60m ./...
 
 stories: ## every story of the queue on the whole service; make test plays one of each kind
-	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run 'TestStories|TestEvents|TestManySub|TestAnHour' -all
+	$(GO) test -parallel 4 -timeout 2h ./cmd/signalbox -run 'TestStories|TestEvents|TestManySub|TestAnHour' -all
 
 faults: ## the whole table of faults on the host, eleven minutes; make test plays three rows of it
-	$(GO) test -parallel 4 -timeout 40m ./cmd/signalbox -run TestFaults -all
+	$(GO) test -parallel 4 -timeout 2h ./cmd/signalbox -run TestFaults -all
 
 race: ## everything once more, with the race detector
-	$(GO) test -race -parallel 4 -timeout 30m ./...
+	$(GO) test -race -parallel 4 -timeout 2h ./...
 
 lint: ## vet, formatting, staticcheck
 	$(GO) vet ./...
@@ -67,7 +69,7 @@ upgrade: ## the program of the commit FROM and this one work on one database, wh
 	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/older"; rm -rf "$$dir"' EXIT && \
 	git worktree add --quiet --detach "$$dir/older" "$(FROM)" && \
 	(cd "$$dir/older" && CGO_ENABLED=0 $(GO) build -trimpath -o "$$dir/signalbox" ./cmd/signalbox) && \
-	$(GO) test -count 1 -v ./cmd/signalbox -run 'TestUpgrade$$' -older "$$dir/signalbox"
+	$(GO) test -count 1 -timeout 60m -v ./cmd/signalbox -run 'TestUpgrade$$' -older "$$dir/signalbox"
 
 vulncheck: ## known vulnerabilities in what we call
 	RELEASE_GO=$(RELEASE_GO) .ci/vulncheck
@@ -119,8 +121,8 @@ release-check: ## build for one platform twice, from two directories with nothin
 
 chart-check: ## the Helm chart, linted and rendered
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && GOBIN="$$dir" $(GO) install $(HELM) && \
-	$(GO) test ./cmd/signalbox -run TestTheChartRenders -helm "$$dir/helm"
+	$(GO) test -timeout 60m ./cmd/signalbox -run TestTheChartRenders -helm "$$dir/helm"
 
 deploy-check: chart-check ## that, the steps of the Dockerfile followed, and a release built twice
-	$(GO) test ./cmd/signalbox -run TestTheStepsOfTheDockerfile -image
+	$(GO) test -timeout 60m ./cmd/signalbox -run TestTheStepsOfTheDockerfile -image
 	CACHE=shared deploy/release-check.sh linux/amd64

@@ -201,7 +201,7 @@ func (q *chaosQueue) states(d *db.DB) map[string]int {
 
 // httpGet is the status of an answer.
 func httpGet(ctx context.Context, address string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -348,7 +348,7 @@ func (q *chaosQueue) contribute(ctx context.Context, n int) error {
 		if _, shared := files["shared.txt"]; shared {
 			targets = []string{"ALL"}
 		}
-		try, stop := context.WithTimeout(q.c.ctx, 2*time.Minute)
+		try, stop := context.WithTimeout(q.c.ctx, calmLimit)
 		defer stop()
 		if err := persist(try, func() error {
 			return q.client.Call(try, "setImpactedTargets", map[string]any{

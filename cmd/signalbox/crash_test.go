@@ -276,18 +276,14 @@ func (c *child) kill(t testing.TB) {
 	}
 }
 
-// end stops the server in order, which must take less than 30 seconds.
+// end stops the server, which must do so in order.
 func (c *child) end(t testing.TB) {
 	t.Helper()
-	began := time.Now()
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.cmd.Wait(); err != nil {
 		t.Errorf("the server did not stop in order: %v\n%s", err, c.tail())
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the server took %s to stop", took)
 	}
 }
 

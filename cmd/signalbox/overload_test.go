@@ -63,7 +63,9 @@ func TestOverload(t *testing.T) {
 	if err := o.store.SQL().QueryRowContext(o.ctx, `SELECT count(*) FROM deliveries WHERE id LIKE 'burst-%'`).Scan(&kept); err != nil {
 		t.Fatal(err)
 	}
-	if taken := o.taken.Load(); kept != taken || taken == 0 {
+	// More may be there: whoever was told that storing took too long is told so before
+	// anybody knows whether it is stored.
+	if taken := o.taken.Load(); kept < taken || taken == 0 {
 		t.Errorf("%d webhooks were taken, and %d are there", taken, kept)
 	}
 	began = time.Now()
@@ -252,8 +254,7 @@ func (o *overloaded) lives(stop chan struct{}) {
 		case <-time.After(100 * time.Millisecond): // the pace of the questions
 		}
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(o.ctx, 30*time.Second)
-		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, o.child.url+"/healthz", nil)
+		r, _ := http.NewRequestWithContext(o.ctx, http.MethodGet, o.child.url+"/healthz", nil)
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil || resp.StatusCode != http.StatusOK {
 			o.t.Errorf("the server does not say that it lives: %v", err)
@@ -261,7 +262,6 @@ func (o *overloaded) lives(stop chan struct{}) {
 		if err == nil {
 			resp.Body.Close()
 		}
-		cancel()
 		o.healthy.Add(1)
 		o.health.Store(max(o.health.Load(), int64(time.Since(began))))
 	}

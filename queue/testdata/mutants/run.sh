@@ -22,13 +22,13 @@ cp "$root"/queue/testdata/*.txt "$copy/queue/testdata"
 rm -rf "$copy/queue/sim/testdata"
 cd "$copy" || exit 1
 
-# run tells how one test goes: pass, fail, or broken when it cannot be built.
+# run PACKAGE TEST LIMIT tells how one test goes: pass, fail, or broken when it
+# cannot be built.
 run() {
 	flags=
 	case $1 in */sim) flags="-rapid.checks=300 -rapid.nofailfile -rapid.shrinktime=100ms" ;; esac
 	pattern=$(echo "$2" | sed 's,[^/][^/]*,^&$,g')
-	# What is broken may also go round for ever.
-	if go test -count=1 -timeout 2m -run "$pattern" "$1" $flags >out 2>&1; then
+	if go test -count=1 -timeout "$3" -run "$pattern" "$1" $flags >out 2>&1; then
 		grep -q 'no tests to run' out && echo missing || echo pass
 	elif grep -q 'build failed\|setup failed' out; then
 		echo broken
@@ -46,13 +46,14 @@ for name; do
 	patch=$here/$name.patch
 	where=$(sed -n '1s/.*; fails: //p' "$patch")
 	package=${where% *} test=${where#* }
-	case $tried in *" $test "*) before=pass ;; *) before=$(run "$package" "$test") tried="$tried$test " ;; esac
+	case $tried in *" $test "*) before=pass ;; *) before=$(run "$package" "$test" 60m) tried="$tried$test " ;; esac
 	if ! git apply -p1 --recount "$patch" 2>out; then
 		echo "$name: does not apply any more: $(head -n 1 out)"
 		bad=1
 		continue
 	fi
-	after=$(run "$package" "$test")
+	# What is broken may also go round for ever.
+	after=$(run "$package" "$test" 2m)
 	git apply -p1 --recount -R "$patch"
 	if [ "$before $after" = "pass fail" ]; then
 		echo "$name: seen by $test"
