@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,11 +54,12 @@ type handClock struct {
 	mu      sync.Mutex
 	now     time.Time
 	waiting map[chan time.Time]time.Time
+	asked   func() // is called when somebody begins to wait
 }
 
 func newHandClock() *handClock {
 	// Signatures are judged by the clock on the wall.
-	return &handClock{now: time.Now().UTC().Truncate(time.Second), waiting: map[chan time.Time]time.Time{}}
+	return &handClock{now: time.Now().UTC().Truncate(time.Second), waiting: map[chan time.Time]time.Time{}, asked: func() {}}
 }
 
 func (c *handClock) Now() time.Time {
@@ -71,6 +73,7 @@ func (c *handClock) After(d time.Duration) <-chan time.Time {
 	defer c.mu.Unlock()
 	ring := make(chan time.Time, 1)
 	c.waiting[ring] = c.now.Add(d)
+	c.asked()
 	return ring
 }
 
@@ -130,14 +133,35 @@ func newService(t *testing.T, store Store, clock Clock, adjust ...func(*Config))
 	return s
 }
 
-// troubled is a store that fails as it is told.
+// troubled is a store that fails as it is told, and knows whether the service has
+// anything in hand.
 type troubled struct {
 	*db.DB
 	mu     sync.Mutex
 	record func() error // what recording ends in, before anything is written
+	rounds atomic.Int64 // under way
+	awake  atomic.Bool  // the service looks for a round, or is about to
 }
 
+// idle reports whether the service does nothing until its clock moves.
+func (s *troubled) idle() bool { return !s.awake.Load() && s.rounds.Load() == 0 }
+
+func (s *troubled) ClaimDeliveries(ctx context.Context, now, until time.Time, wide func(account.Subscriber) int) (account.Sending, bool, error) {
+	s.awake.Store(true)
+	s.rounds.Add(1)
+	round, ok, err := s.DB.ClaimDeliveries(ctx, now, until, wide)
+	if !ok {
+		s.rounds.Add(-1)
+	}
+	return round, ok, err
+}
+
+// RecordDeliveries ends a round. Then the service looks for the next one.
 func (s *troubled) RecordDeliveries(ctx context.Context, round account.Sending, tried []account.Tried, h account.Health, disabled string) error {
+	defer func() {
+		s.awake.Store(true)
+		s.rounds.Add(-1)
+	}()
 	s.mu.Lock()
 	record := s.record
 	s.mu.Unlock()
@@ -182,6 +206,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(cancel)
 	w := &world{t: t, ctx: ctx, clock: newHandClock(), queues: map[queue.RepoID]queue.Queue{}, came: make(chan struct{}, 1000)}
 	w.store = &troubled{DB: dbtest.New(t, func(c *db.Config) { c.Now = w.clock.Now })}
+	w.clock.asked = func() { w.store.awake.Store(false) }
 	repo := func(name string, id int64) account.Repository {
 		return account.Repository{Host: "github.com", Owner: "acme", Name: name, HostID: id, DefaultBranch: "main"}
 	}
@@ -300,7 +325,8 @@ func (w *world) run() {
 }
 
 // await waits until something is true, looking whenever something came and
-// moving the clock a little while nothing does.
+// moving the clock a little while the service waits for it: what is in hand may
+// take as long as it likes on a slow machine, and is no minute older for that.
 func (w *world) await(what string, is func() bool) {
 	w.t.Helper()
 	for !is() {
@@ -311,7 +337,9 @@ func (w *world) await(what string, is func() bool) {
 			w.t.Fatalf("never: %s; arrived: %q", what, w.arrived)
 		case <-w.came:
 		case <-time.After(5 * time.Millisecond):
-			w.clock.advance(100 * time.Millisecond)
+			if w.store.idle() {
+				w.clock.advance(100 * time.Millisecond)
+			}
 		}
 	}
 }
