@@ -30,8 +30,11 @@ import (
 // planted are the secrets of a server, by name, to be looked for where none may be.
 type planted map[string]string
 
-// hostTokens are tokens that GitHub gives: they begin like this.
-var hostTokens = regexp.MustCompile(`gh[pousr]_[A-Za-z0-9]{10,}`)
+// hostTokens are tokens that GitHub gives an App, for an installation or for
+// somebody who signs in: they begin like this. A person's own (ghp_) never reaches
+// a server, and stands in the arguments of git where tests beside this one play
+// people who push.
+var hostTokens = regexp.MustCompile(`gh[usr]_[A-Za-z0-9]{10,}`)
 
 // plant names the secrets of a child.
 func plant(host *githubsim.Server, token string) planted {
@@ -64,6 +67,21 @@ func (p planted) in(text string) (name string, found bool) {
 		}
 	}
 	return "a token of the host's", hostTokens.MatchString(text)
+}
+
+func TestWhichTokensAreTheServers(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{
+		"git-remote-http origin http://x-access-token:ghs_b8afae68573de08fda73@127.0.0.1/acme/app.git": true,
+		"curl -H authorization:ghu_b8afae68573de08fda73 http://127.0.0.1/user":                         true,
+		"git-remote-http origin http://x-access-token:ghp_b8afae68573de08fda73@127.0.0.1/acme/app.git": false,
+		"git fetch a secret":        true,
+		"git --git-dir=x.git fetch": false,
+	} {
+		if name, found := (planted{"it": "a secret"}).in(args); found != want {
+			t.Errorf("%q is in %s: %v", name, args, found)
+		}
+	}
 }
 
 func (p planted) search(t *testing.T, where, text string) {
