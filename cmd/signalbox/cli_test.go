@@ -182,7 +182,9 @@ var unstable = []struct {
 }{
 	{regexp.MustCompile(`\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b|\b[0-9a-f]{7}\b`), "COMMIT"},
 	{regexp.MustCompile(`, request [0-9A-Za-z-]+\)`), ", request ID)"},
-	{regexp.MustCompile(`\d\d:\d\d:\d\d`), "TIME"},
+	// Over midnight a moment has a day, and takes more of its column.
+	{regexp.MustCompile(`(?:\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d) {2,}`), "TIME  "},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d`), "TIME"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST"},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
 	{regexp.MustCompile(`signalbox/main/[0-9a-z-]+`), "TEST-BRANCH"},

@@ -84,7 +84,7 @@ func (d *demoTests) send(ctx context.Context, run demoRun) outcome {
 	// Mostly of a check that no queue of the demo requires: a failed one would
 	// wait two minutes for the reports of its own jobs, and those here are of others.
 	u := uploadCommand{
-		Reports: []string{path}, connection: connection{URL: d.url, Token: d.token, Timeout: 30 * time.Second}, ExitCode: &code, Check: cmp.Or(run.check, "nightly"),
+		Reports: []string{path}, connection: connection{URL: d.url, Token: d.token, Timeout: onceLimit}, ExitCode: &code, Check: cmp.Or(run.check, "nightly"),
 		Repo: d.client.Host + "/" + d.client.Repo(), Sha: cmp.Or(run.commit, fmt.Sprintf("%x", sha1.Sum([]byte(path)))), Branch: d.client.Branch, Job: fmt.Sprintf("tests/%d", d.runs),
 	}
 	return u.outcome(ctx, func(string) string { return "" })
