@@ -43,7 +43,7 @@ type live struct {
 // stream is one open page: of a queue, or of all with queue 0.
 type stream struct {
 	queue queue.ID
-	news  chan int64 // has room for the newest
+	news  chan int64 // has room for the newest; who sends holds the lock
 }
 
 func newLive(store Store, log *slog.Logger) *live {
@@ -145,6 +145,18 @@ func (l *live) tell(ctx context.Context) error {
 	return nil
 }
 
+// greet tells a stream what was there when it came, unless it has been told of
+// something since. Like tell it holds the lock: two who find room at once would
+// both send, and one of them wait, with the lock, for a reader who may have gone.
+func (l *live) greet(s *stream, turn int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case s.news <- turn:
+	default: // there is news already
+	}
+}
+
 // watch is the stream of a queue's pages.
 func (h *Handler) watch(w http.ResponseWriter, r *http.Request) {
 	q, err := h.named(r)
@@ -183,10 +195,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q queue.ID) {
 	if out.write("retry: 2000\n\n") != nil {
 		return
 	}
-	select {
-	case s.news <- turnOf(turns, q):
-	default: // there is news already
-	}
+	h.live.greet(s, turnOf(turns, q))
 	h.follow(r.Context(), s, out, seen)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,4 +149,39 @@ func TestStreamsAreBounded(t *testing.T) {
 	if _, err := l.join(queue.ID(1)); err != nil {
 		t.Errorf("after one has left: %v", err)
 	}
+}
+
+// Readers come and go while others are told: nobody waits for who has left.
+func TestReadersLeaveWhileOthersAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	h := handler(t, w)
+	done, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if err := h.live.tell(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			for range 2000 {
+				r := httptest.NewRequestWithContext(left, http.MethodGet, "/live", nil)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+	readers.Wait()
+	close(done)
+	<-told
 }
