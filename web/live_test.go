@@ -175,7 +175,7 @@ func TestReadersLeaveWhileOthersAreTold(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 8 {
 		readers.Go(func() {
-			for range 2000 {
+			for range 1000 {
 				r := httptest.NewRequestWithContext(left, http.MethodGet, "/live", nil)
 				h.ServeHTTP(httptest.NewRecorder(), r)
 			}
