@@ -169,7 +169,7 @@ func (s *server) start() (*sql.DB, error) {
 }
 
 func (s *server) startNow() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // the machine may be slow, and Postgres may have to be fetched
 	defer cancel()
 	s.base = os.Getenv("DATABASE_URL")
 	if s.base == "" {

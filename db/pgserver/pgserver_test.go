@@ -84,9 +84,10 @@ func execute(t *testing.T, dsn string, statements ...string) {
 	}
 }
 
+// eventually waits until ask says yes; the limit only ends what hangs.
 func eventually(t *testing.T, what string, ask func() bool) {
 	t.Helper()
-	if !poll(t.Context(), 20*time.Second, ask) {
+	if !poll(t.Context(), 10*time.Minute, ask) {
 		t.Fatalf("still not so: %s", what)
 	}
 }
