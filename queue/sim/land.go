@@ -158,7 +158,7 @@ func (l *lander) steps() {
 				p.landed = at
 			}
 			p.touch(l.w.Now)
-			l.w.notify(queue.PullRequestSeen{PullRequest: p.PullRequest, Landed: p.landed})
+			l.hear(queue.PullRequestSeen{PullRequest: p.PullRequest, Landed: p.landed})
 		}
 		// Noted also when nobody hears of it.
 		l.another(s, at)
@@ -167,6 +167,17 @@ func (l *lander) steps() {
 			return
 		}
 		l.done(s, at)
+	}
+}
+
+// hear tells of what has landed. Of a landing that has been decided on, and is performed
+// once more, nobody awaits anything: as with a merge that comes late, its message is
+// delivered until it arrives, because the host is asked again for what found no server.
+func (l *lander) hear(f queue.Fact) {
+	if flying := l.w.state.Queue.Landing; flying != nil && flying.ID == l.a.Landing {
+		l.w.notify(f)
+	} else {
+		l.w.tell(f)
 	}
 }
 
