@@ -96,7 +96,7 @@ const chaosDatabase = "chaos"
 
 func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), *chaosFor+2*calmLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), *chaosFor+6*calmLimit) // ends what hangs; see calm
 	t.Cleanup(cancel)
 	folder := sharedDir(t)
 	c := &chaos{t: t, ctx: ctx, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), broke: map[string]int{}}
