@@ -34,6 +34,7 @@ type simulateCommand struct {
 	Overlaps float64 `default:"0" help:"In parallel mode: how many of the pull requests that come while one is tested it overlaps. 0 is single mode."`
 	Changes  int     `default:"500" help:"How many pull requests are played."`
 	Seeds    int     `default:"3" help:"How many different histories are played."`
+	Seed     uint64  `default:"1" help:"The number of the first history; the others follow."`
 
 	History string `type:"existingfile" placeholder:"FILE" help:"Play what is recorded in this file instead: CSV or JSON with ready (a time), minutes, outcome (merged or failed) and, in parallel mode, targets."`
 	Repo    string `placeholder:"OWNER/NAME" help:"Play what has happened in a queue of this repository, from the database."`
@@ -42,6 +43,7 @@ type simulateCommand struct {
 
 	Cells    string   `enum:"none,headline,grid,ablation" default:"none" help:"Play the benchmark, every policy beside the others: headline or grid; or Signalbox without each of its features in turn: ablation."`
 	Only     []string `placeholder:"TEXT,…" help:"Of these cells only those with one of these in their name."`
+	Policies []string `placeholder:"TEXT,…" help:"In these cells only the policies with one of these in their name."`
 	Markdown bool     `help:"Print its tables as Markdown."`
 
 	Plots string `type:"path" placeholder:"FOLDER" help:"Draw what came out as SVG into this folder."`
@@ -76,8 +78,8 @@ func (s *simulateCommand) Validate() error {
 // Run plays and prints.
 func (s *simulateCommand) Run(ctx context.Context, c console) error {
 	// Decisions leave much behind that is small, and keep little: collected as it is
-	// by default, a third of the time goes into that.
-	defer debug.SetGCPercent(debug.SetGCPercent(1000))
+	// by default, a quarter of the time goes into that.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	if s.Cells != "none" {
 		return s.benchmark(ctx, c)
 	}
@@ -139,10 +141,19 @@ func (s *simulateCommand) workloads(ctx context.Context, c console) ([]*sim.Work
 		Overlaps: s.Overlaps, Test: sim.Length{Minutes: s.Minutes, Sigma: s.Spread}, Changes: s.Changes, Warm: s.Changes / 4,
 	}
 	var workloads []*sim.Workload
-	for seed := range s.Seeds {
-		workloads = append(workloads, sim.Generate(cell, uint64(seed+1)))
+	for _, seed := range s.seeds() {
+		workloads = append(workloads, sim.Generate(cell, seed))
 	}
 	return workloads, s.Workers, nil
+}
+
+// seeds are the numbers of the histories that are played.
+func (s *simulateCommand) seeds() []uint64 {
+	seeds := make([]uint64, s.Seeds)
+	for i := range seeds {
+		seeds[i] = s.Seed + uint64(i)
+	}
+	return seeds
 }
 
 func (s *simulateCommand) mode() queue.Mode {
@@ -210,16 +221,9 @@ func settingsAdvised(s queue.Settings) string {
 // benchmark plays every policy on the cells of the benchmark, one cell after the
 // other: what is played is printed, and how far it is told.
 func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
-	cells, contenders := sim.Headline(s.Changes), sim.Contenders
-	switch s.Cells {
-	case "grid":
-		cells = sim.Grid(s.Changes)
-	case "ablation":
-		cells, contenders = sim.Ablated(s.Changes), sim.Ablation
-	}
-	cells = slices.DeleteFunc(cells, func(cell sim.Cell) bool { return !s.wanted(cell.Name) })
+	cells, policies := s.chosen()
 	if len(cells) == 0 {
-		return fmt.Errorf("no cell of %s has any of %q in its name", s.Cells, s.Only)
+		return fmt.Errorf("no cell of %s has any of %q in its name and a policy with any of %q", s.Cells, s.Only, s.Policies)
 	}
 	write := sim.WriteTable
 	switch {
@@ -236,11 +240,11 @@ func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
 	var all []sim.Row
 	p := pace{out: newProgress(c.err), began: time.Now(), cells: len(cells)}
 	for _, cell := range cells {
-		p.all += len(contenders(cell)) * s.Seeds
+		p.all += len(policies(cell)) * s.Seeds
 	}
 	for _, cell := range cells {
-		p.next(cell.Name, len(contenders(cell))*s.Seeds)
-		rows, err := sim.Compare(ctx, []sim.Cell{cell}, s.Seeds, contenders, p.played)
+		p.next(cell.Name, len(policies(cell))*s.Seeds)
+		rows, err := sim.Compare(ctx, []sim.Cell{cell}, s.seeds(), policies, p.played)
 		if err != nil {
 			return err
 		}
@@ -265,9 +269,24 @@ func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
 	return sim.WriteGoals(c.out, all)
 }
 
-// wanted reports whether a cell is among those that --only names.
-func (s *simulateCommand) wanted(cell string) bool {
-	return len(s.Only) == 0 || slices.ContainsFunc(s.Only, func(text string) bool { return strings.Contains(cell, text) })
+// chosen are the cells of the benchmark that are played, and with which policies.
+func (s *simulateCommand) chosen() ([]sim.Cell, func(sim.Cell) []sim.Policy) {
+	cells, contenders := sim.Headline(s.Changes), sim.Contenders
+	switch s.Cells {
+	case "grid":
+		cells = sim.Grid(s.Changes)
+	case "ablation":
+		cells, contenders = sim.Ablated(s.Changes), sim.Ablation
+	}
+	policies := func(cell sim.Cell) []sim.Policy {
+		return slices.DeleteFunc(contenders(cell), func(p sim.Policy) bool { return !named(p.Name, s.Policies) })
+	}
+	return slices.DeleteFunc(cells, func(cell sim.Cell) bool { return !named(cell.Name, s.Only) || len(policies(cell)) == 0 }), policies
+}
+
+// named reports whether a name has one of some texts in it; no texts are any.
+func named(name string, texts []string) bool {
+	return len(texts) == 0 || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(name, text) })
 }
 
 // draw writes plots into the folder.

@@ -89,6 +89,26 @@ func TestSimulateWhatWasRecorded(t *testing.T) {
 	}
 }
 
+// Of the benchmark one can play some cells, with some policies and other histories.
+func TestABenchmarkOfSome(t *testing.T) {
+	t.Parallel()
+	out, err := simulated(t, "--cells=headline", "--only=A3,A9 single 20", "--policies=adaptive,zuul", "--changes=20", "--seeds=1", "--seed=11", "--markdown")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, times := range map[string]int{"### ": 2, "### A3 single 60/h\n": 1, "| zuul |": 4, "| adaptive, from history |": 2, "| single |": 0} {
+		if n := strings.Count(out, part); n != times {
+			t.Errorf("%q is there %d times, not %d:\n%s", part, n, times, out)
+		}
+	}
+	if other, err := simulated(t, "--cells=headline", "--only=A3", "--policies=zuul", "--changes=20", "--seeds=1", "--markdown"); err != nil || strings.Contains(out, strings.Split(other, "\n")[8]) {
+		t.Errorf("the first history and the eleventh are the same: %v\n%s\n%s", err, out, other)
+	}
+	if _, err := simulated(t, "--cells=headline", "--only=A3", "--policies=nobody"); err == nil || !strings.Contains(err.Error(), `"A3"`) {
+		t.Errorf("without any policy: %v", err)
+	}
+}
+
 // A long benchmark says where it is and how long the rest takes: elsewhere than on a
 // terminal with each cell, and on one it draws that after each play.
 func TestABenchmarkSaysHowFarItIs(t *testing.T) {

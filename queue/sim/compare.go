@@ -54,12 +54,12 @@ type Oracles struct {
 // seed. It uses all processors, and ends early, with an error, when ctx does or
 // when a policy breaks what every policy must keep. After each play, of one policy
 // with one seed, played is called, by one goroutine at a time.
-func Compare(ctx context.Context, cells []Cell, seeds int, policies func(Cell) []Policy, played func()) ([]Row, error) {
+func Compare(ctx context.Context, cells []Cell, seeds []uint64, policies func(Cell) []Policy, played func()) ([]Row, error) {
 	f := field{played: played}
 	for _, c := range cells {
-		workloads := make([]*Workload, seeds)
-		for s := range workloads {
-			workloads[s] = Generate(c, uint64(s+1))
+		workloads := make([]*Workload, len(seeds))
+		for i, seed := range seeds {
+			workloads[i] = Generate(c, seed)
 		}
 		for _, p := range policies(c) {
 			f.add(c, workloads, p)

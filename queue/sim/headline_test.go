@@ -15,7 +15,7 @@ func TestHeadline(t *testing.T) {
 		t.Skip("a minute of processor time")
 	}
 	t.Parallel()
-	rows, err := Compare(t.Context(), Headline(200), 1, Contenders, unwatched)
+	rows, err := Compare(t.Context(), Headline(200), []uint64{1}, Contenders, unwatched)
 	if err != nil {
 		t.Fatal(err)
 	}
