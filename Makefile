@@ -16,7 +16,7 @@ CHAOS_SEED ?= 0
 RELEASE_GO ?= go1.27.3
 HELM       ?= helm.sh/helm/v3/cmd/helm@v3.22.0
 
-.PHONY: demo test stories faults race lint fuzz-short sim soak chaos overload upgrade vulncheck mutants flaky-figures flaky-storage bench build release release-check chart-check deploy-check github-spec github-spec-check
+.PHONY: demo test stories faults race lint fuzz-short sim ablation soak chaos overload upgrade vulncheck mutants flaky-figures flaky-storage bench build release release-check chart-check deploy-check github-spec github-spec-check
 
 demo: ## show the whole thing on this machine, until stopped
 	$(GO) run -ldflags '$(LDFLAGS)' ./cmd/signalbox demo $(ARGS)
@@ -47,6 +47,9 @@ fuzz-short: ## each fuzz test for a few seconds
 sim: ## the queue against other policies and an oracle in virtual time: every cell, and plots, into bin/sim
 	@mkdir -p bin
 	$(GO) run ./cmd/signalbox simulate --cells grid --changes 2000 --seeds 5 --markdown --plots bin/sim > bin/sim.md
+
+ablation: ## what each rule of an adaptive queue is worth: the goals' cells without each of them in turn
+	queue/testdata/ablation/run.sh
 
 soak: ## random histories of the queue with every invariant held, for SOAK seconds
 	@$(GO) test -c -o bin/sim.test ./queue/sim && cd queue/sim && \
