@@ -231,13 +231,23 @@ func (d *decision) checkReported(f CheckReported) {
 					report.Earlier++
 				}
 			}
-			checks := make(map[string]Report, len(r.Checks)+1) // the old one is shared with how the run was
-			maps.Copy(checks, r.Checks)
-			checks[f.Key()] = report
-			r.Checks = checks
+			d.keepReport(r, f.Key(), report)
 		}
 	}
 	d.doubt(func(e *Entry) bool { return e.hasHead(f.Commit) })
+}
+
+// keepReport writes a report into the checks of a run. What a run begins a decision
+// with is shared with how it was before, so it is copied: once, however many
+// reports a decision has.
+func (d *decision) keepReport(r *Run, key string, report Report) {
+	if !d.reported[r.ID] {
+		d.reported[r.ID] = true
+		checks := make(map[string]Report, len(r.Checks)+1)
+		maps.Copy(checks, r.Checks)
+		r.Checks = checks
+	}
+	r.Checks[key] = report
 }
 
 func (d *decision) checksDoubted(f ChecksDoubted) {

@@ -35,12 +35,13 @@ type decision struct {
 	gone     []GroupID
 	answers  map[int64]Answer
 	wake     time.Time
+	reported map[RunID]bool // runs whose Checks are no longer those of before
 
 	known // what has been looked up already
 }
 
 func begin(s *Snapshot, now time.Time) *decision {
-	return &decision{s: s, before: s.clone(), now: now, answers: map[int64]Answer{}}
+	return &decision{s: s, before: s.clone(), now: now, answers: map[int64]Answer{}, reported: map[RunID]bool{}}
 }
 
 // stages are the choices in the order in which they are made. After any
