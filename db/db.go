@@ -72,6 +72,7 @@ type DB struct {
 	recentQueues lately[queueName, queue.Queue]
 	lists        listCache
 	numbers      testNumbers
+	reports      *reports
 
 	gathering   gathering
 	uncommitted uncommitted
@@ -90,7 +91,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: the DSN cannot be used: %w", err)
 	}
-	pool := sqlx.NewDb(sql.OpenDB(preparing{connector}), "postgres")
+	known := &reports{}
+	pool := sqlx.NewDb(sql.OpenDB(preparing{connector, known.forget}), "postgres")
 	// Rows are written as JSON and read as columns, under the same names.
 	pool.Mapper = reflectx.NewMapperFunc("json", strings.ToLower)
 	open := cmp.Or(cfg.MaxOpen, 20)
@@ -101,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, gathering: gathering{each: gatherEach, most: cfg.Gather}, name: uuid.NewString(),
 		signals: newSignals(), unspread: newUnspread(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
-		listing: newTogether[queue.ID, []queue.Entry](),
+		listing: newTogether[queue.ID, []queue.Entry](), reports: known,
 	}
 	if db.now == nil {
 		db.now = time.Now

@@ -11,13 +11,14 @@ import (
 // decision, where that changed nothing but what is known of runs. One that comes
 // now and then is decided on at once; where hundreds come in a second a decision
 // takes all that came in Config.Gather, and costs hardly more than with one.
-const gatherEach = 5 * time.Millisecond
+const gatherEach = 15 * time.Millisecond
 
 // forRoute is the key among gathering's of the facts that are left for Route.
 const forRoute queue.ID = 0
 
-// gathering are the queues that this program lets facts gather for. Only facts
-// that webhooks bring wait for that: a wish, what a job has to say, and time that
+// gathering are the queues that this program lets facts gather for, and those that
+// it has in hand: what comes while a queue is decided on wakes nobody, who would
+// find its row locked. Only facts that webhooks bring wait for that: a wish, what a job has to say, and time that
 // has come are decided on at once, with all that has gathered.
 type gathering struct {
 	each, most time.Duration // gatherEach and Config.Gather
@@ -28,16 +29,43 @@ type gathering struct {
 
 // gathered is one of them.
 type gathered struct {
-	news queue.News // to raise at the end
-	end  *time.Timer
+	news queue.News  // to raise at the end
+	end  *time.Timer // nil while the queue is in hand
 }
 
-// gatherAfter has facts gather for a queue when a decision says that they may.
-func (db *DB) gatherAfter(done *folded) {
-	if changesOnlyRuns(&done.plan) {
-		g := &db.gathering
-		db.gather(done.id, min(time.Duration(len(done.facts))*g.each, g.most), queue.FactsWait)
+// begin has facts gather for a queue that is in hand, until gather or finish.
+func (g *gathering) begin(key queue.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of == nil {
+		g.of = map[queue.ID]*gathered{}
 	}
+	if g.of[key] == nil {
+		g.of[key] = &gathered{}
+	}
+}
+
+// finish ends what begin began, and returns the news that were kept.
+func (g *gathering) finish(key queue.ID) (news queue.News) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if this := g.of[key]; this != nil && this.end == nil {
+		delete(g.of, key)
+		return this.news
+	}
+	return 0
+}
+
+// gatherAfter has facts gather for a queue when a decision says that they may, and
+// reports whether they do.
+func (db *DB) gatherAfter(done *folded) bool {
+	if !changesOnlyRuns(&done.plan) {
+		return false
+	}
+	g := &db.gathering
+	lasts := min(time.Duration(len(done.facts))*g.each, g.most)
+	db.gather(done.id, lasts, queue.FactsWait)
+	return lasts > 0
 }
 
 // gather begins to let facts gather, with news that are raised at the end in any
@@ -53,7 +81,7 @@ func (db *DB) gather(key queue.ID, lasts time.Duration, news queue.News) {
 		g.of = map[queue.ID]*gathered{}
 	}
 	if old := g.of[key]; old != nil {
-		old.end.Stop()
+		old.stop()
 		news |= old.news
 	}
 	this := &gathered{news: news}
@@ -85,8 +113,14 @@ func (g *gathering) enough(key queue.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if this := g.of[key]; this != nil {
-		this.end.Stop()
+		this.stop()
 		delete(g.of, key)
+	}
+}
+
+func (f *gathered) stop() {
+	if f.end != nil {
+		f.end.Stop()
 	}
 }
 

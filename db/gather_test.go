@@ -37,13 +37,13 @@ func (w *world) comes(fact queue.CheckReported) {
 func (w *world) folds(what string, want int) {
 	w.t.Helper()
 	got := 0
-	_, ok, err := w.UpdateDue(w.t.Context(), epoch, func(s *queue.Snapshot, facts []queue.Received, _ time.Time) queue.Plan {
+	id, _, err := w.UpdateDue(w.t.Context(), epoch, func(s *queue.Snapshot, facts []queue.Received, _ time.Time) queue.Plan {
 		got = len(facts)
 		return unchanged(s)
 	})
 	w.must(err)
-	if got != want || ok != (want > 0) {
-		w.t.Errorf("%s: a decision %t with %d facts, want %d", what, ok, got, want)
+	if got != want || (id != 0) != (want > 0) {
+		w.t.Errorf("%s: a decision on queue %d with %d facts, want %d", what, id, got, want)
 	}
 }
 

@@ -14,7 +14,10 @@ const mostPrepared = 256
 // preparing connects so that each connection prepares a statement once and
 // remembers it. lib/pq prepares each statement anew: two round trips instead
 // of one, and most of what a short read costs is planning.
-type preparing struct{ driver.Connector }
+type preparing struct {
+	driver.Connector
+	opened func() // hears of each new connection, before anybody uses it
+}
 
 // Connect opens a connection.
 func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
@@ -22,6 +25,7 @@ func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.opened()
 	return &preparingConn{Conn: inner, prepared: map[string]driver.Stmt{}}, nil
 }
 

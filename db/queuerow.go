@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -200,18 +201,27 @@ func queueText(q *queue.Queue, line, parts []queue.GroupID) (string, error) {
 
 // saveQueue writes a queue's row after a decision: everything but what a queue
 // is born with, or only when it is due next if before, its queueText before the
-// decision, still says the rest. It is the last in turn from now on.
-func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan) error {
+// decision, still says the rest. It is the last in turn from now on, and its turn is
+// returned.
+//
+// When the decision repeats, see repeats, its commit does not wait for the disk.
+func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan, repeats bool) (turn int64, err error) {
 	text, err := queueText(&p.Queue, p.Line, p.Parts)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	var saved struct {
+		Turn   int64          `json:"turn"`
+		Commit sql.NullString `json:"commit"`
 	}
 	if text == before {
-		return savedOne(tx.ExecContext(ctx, `
-			UPDATE queues SET wake_at = $2, held_until = NULL, turn = nextval('queue_turns') WHERE id = $1`,
-			int64(p.Queue.ID), stamp(p.Wake)))
+		err = tx.GetContext(ctx, &saved, `
+			UPDATE queues SET wake_at = $2, held_until = NULL, turn = nextval('queue_turns') WHERE id = $1
+			RETURNING turn, CASE WHEN $3 THEN set_config('synchronous_commit', 'off', true) END AS commit`,
+			int64(p.Queue.ID), stamp(p.Wake), repeats)
+		return saved.Turn, notSaved(err)
 	}
-	return savedOne(tx.ExecContext(ctx, `
+	err = tx.GetContext(ctx, &saved, `
 		UPDATE queues q SET
 			state = n.state, state_why = n.state_why,
 			concurrency = n.concurrency, bisection_concurrency = n.bisection_concurrency,
@@ -235,15 +245,18 @@ func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan) e
 			resync_due = n.resync_due, resync_runs = n.resync_runs, preflight = n.preflight,
 			wake_at = $2, held_until = NULL, turn = nextval('queue_turns')
 		FROM json_populate_recordset(NULL::queues, $1) n
-		WHERE q.id = n.id`, text, stamp(p.Wake)))
+		WHERE q.id = n.id
+		RETURNING q.turn`, text, stamp(p.Wake))
+	return saved.Turn, notSaved(err)
 }
 
-func savedOne(result sql.Result, err error) error {
-	if err != nil {
+// notSaved says that a queue, which was there when it was locked, was not saved.
+func notSaved(err error) error {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("save queue: its row is gone")
+	case err != nil:
 		return fmt.Errorf("save queue: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return fmt.Errorf("save queue: %d rows, not one (%w)", n, err)
 	}
 	return nil
 }

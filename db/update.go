@@ -29,8 +29,10 @@ var errNotDue = errors.New("not due")
 
 // folded is what one decision took from the inbox and what it gave back.
 type folded struct {
-	id    queue.ID
-	facts []int64 // ids, dropped ones too
+	id      queue.ID
+	turn    int64   // of the queue, since the decision
+	gathers bool    // facts for the queue, since the decision
+	facts   []int64 // ids, dropped ones too
 	// wishes are those that came from memory. Their ids among the facts are
 	// below zero: see wishID.
 	wishes []*wish
@@ -53,13 +55,14 @@ type folded struct {
 // What decide leaves in the snapshot must be what its plan makes of the queue:
 // it is what those who wait for an answer are shown.
 //
-// When ok, the caller calls again: facts that came for the queue meanwhile need
-// not have woken anybody. Where other queues are due as well, somebody else is
-// woken at the beginning.
+// The id is 0 when no queue was due. With again, the caller calls again: facts that
+// came for the queue meanwhile need not have woken anybody. Where they gather, their
+// end wakes somebody. Where other queues are due as well, somebody else is woken at
+// the beginning.
 //
 // When decide panics, the transaction is rolled back and the panic goes on.
 // With an error, id says which queue it was about, 0 if none was claimed.
-func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan) (id queue.ID, ok bool, err error) {
+func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan) (id queue.ID, again bool, err error) {
 	now = now.UTC().Truncate(time.Microsecond)
 	for {
 		var done folded
@@ -72,7 +75,7 @@ func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.S
 		case err != nil:
 			return done.id, false, fail(fmt.Sprintf("decide on queue %d", done.id), err)
 		}
-		return done.id, true, nil
+		return done.id, !done.gathers, nil
 	}
 }
 
@@ -80,6 +83,7 @@ func (db *DB) UpdateDue(ctx context.Context, now time.Time, decide func(*queue.S
 // nobody waits for ever: see giveBack.
 func (db *DB) updateOne(ctx context.Context, now time.Time, decide func(*queue.Snapshot, []queue.Received, time.Time) queue.Plan, done *folded) error {
 	defer db.giveBack(done)
+	since := db.reports.now()
 	err := db.transact(ctx, readWrite, func(tx *sqlx.Tx) error {
 		db.giveBack(done) // of a try that others got in the way of
 		*done = folded{answers: map[int64]queue.Answer{}}
@@ -87,6 +91,7 @@ func (db *DB) updateOne(ctx context.Context, now time.Time, decide func(*queue.S
 	})
 	switch {
 	case err == nil:
+		db.reports.keep(since, done)
 		db.saved(ctx, now, done)
 	case unreachable(err): // it may even have been committed: only who wished can find out
 		done.answerAll(func(int) wishAnswer { return wishAnswer{err: fail("decide on a wish", err)} })
@@ -100,9 +105,11 @@ func (db *DB) giveBack(done *folded) {
 	if done.id == 0 {
 		return
 	}
+	news := db.gathering.finish(done.id)
 	if db.wishes.release(done.id, done.wishes) {
-		db.signals.raise(queue.FactsWait)
+		news |= queue.FactsWait
 	}
+	db.signals.raise(news)
 	done.wishes = nil
 }
 
@@ -127,6 +134,7 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 		return err
 	}
 	done.id = queue.ID(row.ID)
+	db.gathering.begin(done.id)
 	if row.Others { // let somebody else look
 		db.signals.raise(queue.FactsWait)
 	}
@@ -165,12 +173,14 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err := auditChanges(ctx, tx, row.OrgID, before, facts, &done.plan); err != nil {
 		return err
 	}
+	var events []queue.Event
 	if row.Subscribed {
-		if err := db.tellOfQueue(ctx, tx, row.OrgID, queue.Events(before, s, facts, &done.plan, now), now); err != nil {
+		events = queue.Events(before, s, facts, &done.plan, now)
+		if err := db.tellOfQueue(ctx, tx, row.OrgID, events, now); err != nil {
 			return err
 		}
 	}
-	if err := db.save(ctx, tx, now, done); err != nil {
+	if err := db.save(ctx, tx, now, done, len(events) == 0 && done.repeats(facts)); err != nil {
 		return err
 	}
 	return db.show(ctx, tx, s, awaited, done)
@@ -284,14 +294,22 @@ func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, asked bool, done *folded)
 	return facts, nil
 }
 
+// repeats reports whether a decision that a crash of Postgres undoes is made again,
+// from the same facts, and nobody notices: nothing was done and nobody was answered
+// because of it.
+func (done *folded) repeats(facts []queue.Received) bool {
+	return changesOnlyRuns(&done.plan) && len(done.wishes) == 0 &&
+		!slices.ContainsFunc(facts, func(f queue.Received) bool { return isWish(f.Fact) })
+}
+
 // save writes everything that a decision wants.
-func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded) error {
+func (db *DB) save(ctx context.Context, tx *sqlx.Tx, now time.Time, done *folded, repeats bool) error {
 	p := &done.plan
 	if err := db.wakeForTargets(ctx, tx, p, now); err != nil {
 		return err
 	}
 	for _, step := range []func() error{
-		func() error { return saveQueue(ctx, tx, done.before, p) },
+		func() (err error) { done.turn, err = saveQueue(ctx, tx, done.before, p, repeats); return err },
 		func() error { return saveGroups(ctx, tx, done.id, p.Groups, p.Gone) },
 		func() error { return saveRuns(ctx, tx, done.id, p.Runs, done.runs) },
 		func() error { return saveEntries(ctx, tx, done.id, p.Entries) },
@@ -327,7 +345,7 @@ func (db *DB) saved(ctx context.Context, now time.Time, done *folded) {
 		return wishAnswer{Answer: done.plan.Answers[wishID(i)], snapshot: done.snapshot}
 	})
 	db.answers.deliver(done.facts, done.answers, done.snapshot)
-	db.gatherAfter(done)
+	done.gathers = db.gatherAfter(done)
 	// Once more, for facts that Route put aside while the runs were not yet
 	// to be seen. An error costs nothing but time: the next Route looks too.
 	if built := done.built(); len(built) > 0 {

@@ -153,9 +153,13 @@ func (db *DB) send(what tidings) error {
 	ctx, cancel := context.WithTimeout(context.Background(), spreadPatience)
 	defer cancel()
 	if _, err := db.sql.ExecContext(ctx, `
-		SELECT pg_notify($1, $2) WHERE $3
-		UNION ALL
-		SELECT pg_notify(current_schema() || '.' || $4, json_build_object('queue', name)::text) FROM unnest($5::text[]) AS j (name)`,
+		-- A notification is a commit. Nobody needs it after a crash, so it waits for no disk.
+		SELECT pg_notify(n.channel, n.payload), set_config('synchronous_commit', 'off', true)
+		FROM (
+			SELECT $1 AS channel, $2 AS payload WHERE $3
+			UNION ALL
+			SELECT current_schema() || '.' || $4, json_build_object('queue', name)::text FROM unnest($5::text[]) AS j (name)
+		) n`,
 		channel, fmt.Sprintf("%d %s", what.news, db.name), what.news != 0, jobsChannel, pq.Array(what.jobs)); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}

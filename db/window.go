@@ -29,7 +29,7 @@ func (db *DB) readWindow(ctx context.Context, tx *sqlx.Tx, row queueRow, n names
 			return nil, err
 		}
 	}
-	if err := readRuns(ctx, tx, s, &n); err != nil {
+	if err := readRuns(ctx, tx, s, &n, db.reports.at(s.Queue.ID, row.Turn)); err != nil {
 		return nil, err
 	}
 	for _, b := range s.Queue.Bisections {
@@ -96,8 +96,8 @@ func readGroups(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) e
 }
 
 // readRuns reads the newest run of each group, the live runs, and those that
-// facts name.
-func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) error {
+// facts name. Of some runs the reports may be known already.
+func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names, known map[queue.RunID]map[string]queue.Report) error {
 	var rows []runRow
 	if err := tx.SelectContext(ctx, &rows, `
 		SELECT `+runColumns+` FROM runs
@@ -106,13 +106,19 @@ func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) err
 		int64(s.Queue.ID), pq.Array(texted(n.runs)), pq.Array(n.commits), pq.Array(n.branches)); err != nil {
 		return fmt.Errorf("read runs: %w", err)
 	}
+	unknown := map[queue.RunID]*queue.Run{}
 	for _, row := range rows {
 		r := row.run()
 		s.Runs[r.ID] = &r
 		n.addChain(r.Chain)
 		n.entries = append(n.entries, r.Members...)
+		if checks, ok := known[r.ID]; ok {
+			r.Checks = checks
+		} else {
+			unknown[r.ID] = &r
+		}
 	}
-	return attachChecks(ctx, tx, s.Queue.ID, s.Runs)
+	return attachChecks(ctx, tx, s.Queue.ID, unknown)
 }
 
 // surveyed is what survey finds.

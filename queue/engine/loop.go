@@ -167,18 +167,19 @@ func (e *Engine) routeOnce(ctx context.Context) (err error) {
 	return e.store.Route(ctx, e.clock.Now())
 }
 
-// decideQueues decides until no queue is due, then sleeps until it is rung.
+// decideQueues decides until there is nothing more to find, then sleeps until it is
+// rung.
 func (e *Engine) decideQueues(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
-		found, err := e.decideOne(ctx)
+		again, err := e.decideOne(ctx)
 		switch {
 		case err != nil:
 			failures++
 			if !e.rest(ctx, failures) {
 				return
 			}
-		case found:
+		case again:
 			failures = 0
 		default:
 			failures = 0
@@ -190,16 +191,16 @@ func (e *Engine) decideQueues(ctx context.Context) {
 	}
 }
 
-// decideOne decides on one queue that is due. found says that there was one,
-// so that there may be another. An error has been logged.
-func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
+// decideOne decides on one queue that is due. again says that there may be another,
+// or the same once more. An error has been logged.
+func (e *Engine) decideOne(ctx context.Context) (again bool, err error) {
 	var (
 		start = e.clock.Now()
 		id    queue.ID   // of the queue in hand; 0 until the store has found one
 		facts int        // folded into the decision
 		plan  queue.Plan // the last that decide made: the one that was saved
 	)
-	ok, err := e.update(ctx, start, func(s *queue.Snapshot, received []queue.Received, now time.Time) queue.Plan {
+	decided, again, err := e.update(ctx, start, func(s *queue.Snapshot, received []queue.Received, now time.Time) queue.Plan {
 		id, facts = s.Queue.ID, len(received)
 		plan = e.decide(s, received, now)
 		return plan
@@ -207,7 +208,7 @@ func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return e.decisionFailed(ctx, id, err)
 	}
-	if !ok {
+	if !decided {
 		return false, nil
 	}
 	e.wakes(plan.Wake)
@@ -216,18 +217,18 @@ func (e *Engine) decideOne(ctx context.Context) (found bool, err error) {
 	if e.hooks.Decided != nil {
 		e.hooks.Decided(facts, e.clock.Now().Sub(start))
 	}
-	return true, nil
+	return again, nil
 }
 
 // update is Store.UpdateDue, not interrupted by the end of ctx, and with a
 // panic as an error. The panic has passed through the store by then, which
 // rolled back: nothing of the decision is kept, and nothing is lost.
-func (e *Engine) update(ctx context.Context, now time.Time, decide Decide) (ok bool, err error) {
+func (e *Engine) update(ctx context.Context, now time.Time, decide Decide) (decided, again bool, err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), decisionTimeout)
 	defer cancel()
-	_, ok, err = e.store.UpdateDue(ctx, now, decide)
-	return ok, err
+	id, again, err := e.store.UpdateDue(ctx, now, decide)
+	return id != 0, again, err
 }
 
 // decisionFailed logs the failure and, when it is known whose decision it was,

@@ -13,12 +13,14 @@ type Store interface {
 	// UpdateDue picks one queue that is due (unread facts wait for it, or its
 	// wake time has passed) and that nobody else is deciding on, locks its
 	// row, reads its window and its unread facts, calls decide, and saves the
-	// plan with its actions, all in one transaction. It returns ok = false
+	// plan with its actions, all in one transaction. It returns id = 0
 	// when no queue was due. decide may be called more than once and must be
 	// pure; what it leaves in the snapshot is what its plan makes of the
-	// queue. A queue whose facts arrive meanwhile is due again. Where other
-	// queues are due too, it wakes somebody for them before it decides.
-	UpdateDue(ctx context.Context, now time.Time, decide Decide) (id queue.ID, ok bool, err error)
+	// queue. A queue whose facts arrive meanwhile is due again: the caller
+	// finds it when it calls again, or, when again is false, wakes up for it.
+	// Where other queues are due too, it wakes somebody for them before it
+	// decides.
+	UpdateDue(ctx context.Context, now time.Time, decide Decide) (id queue.ID, again bool, err error)
 	// Route hands facts that name no queue to the queues they are about, see
 	// queue.Subject, and turns commands into jobs. A report on a commit that
 	// nobody knows yet is kept for the run that may soon have it.
