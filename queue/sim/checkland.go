@@ -122,13 +122,12 @@ func (c *Checker) tested(w *World, l *queue.Landing) error {
 	if err := w.excused(r); err != nil {
 		return fmt.Errorf("#%d: %w", last.PR, err)
 	}
-	have := heads(w.host.ancestry(r.Commit))
 	there := heads(w.host.ancestry(w.main()))
 	will := map[int64]string{}
 	for _, s := range l.Land.Steps {
 		will[s.PR] = s.Head
 	}
-	for pr, head := range have {
+	for pr, head := range heads(w.host.ancestry(r.Commit)) {
 		if there[pr] != head && will[pr] != head && !w.gone() {
 			return fmt.Errorf("#%d was tested with #%d, which is not there", last.PR, pr)
 		}
@@ -136,15 +135,31 @@ func (c *Checker) tested(w *World, l *queue.Landing) error {
 	if w.moved(l.Land.Expect) {
 		return nil
 	}
-	for _, s := range l.Land.Steps {
+	for i, s := range l.Land.Steps {
 		e := w.state.Entries[s.Entry]
-		if own := w.state.Runs[w.state.Groups[e.Group].Run]; own != nil && own.State == queue.RunPassed {
-			have = heads(w.host.ancestry(own.Commit)) // else what passed last proves it
+		proof := w.proves(l.Land.Steps[i:])
+		if proof == nil {
+			return fmt.Errorf("no run passed with #%d", s.PR)
 		}
+		have := heads(w.host.ancestry(proof.Commit))
 		for pr, set := range c.sets {
 			if there[pr] != "" && have[pr] == "" && set.Overlaps(w.targets(e)) {
 				return fmt.Errorf("#%d was tested without #%d, which landed before it", s.PR, pr)
 			}
+		}
+	}
+	return nil
+}
+
+// proves finds the run that shows the first of some steps to be good: its own if that
+// passed, else that of the first one behind which was tested with it.
+func (w *World) proves(steps []queue.StepSpec) *queue.Run {
+	for _, s := range steps {
+		r := w.state.Runs[w.state.Groups[w.state.Entries[s.Entry].Group].Run]
+		if r != nil && r.State == queue.RunPassed && slices.ContainsFunc(r.Chain, func(in queue.Step) bool {
+			return in.Entry == steps[0].Entry && in.Submission == steps[0].Submission
+		}) {
+			return r
 		}
 	}
 	return nil
