@@ -27,11 +27,15 @@ func TestADeliveryIsTriedForADay(t *testing.T) {
 			}
 			break
 		}
-		if wait := tried.NextAt.Sub(now); tried.State != account.Waiting || len(d.Tries) > 0 && wait <= now.Sub(d.Tries[len(d.Tries)-1].At) {
-			t.Errorf("after %d failures it waits %s", len(d.Tries)+1, wait)
+		least := again[len(d.Tries)]
+		if wait := tried.NextAt.Sub(now); tried.State != account.Waiting || wait < least || wait > least+least/10 {
+			t.Errorf("after %d failures it waits %s, want %s and up to a tenth more", len(d.Tries)+1, wait, least)
 		}
 		d.Tries = append(d.Tries, account.Try{At: now})
 		now = tried.NextAt
+	}
+	if !slices.IsSorted(again) {
+		t.Errorf("it waits less after more failures: %v", again)
 	}
 	if took := now.Sub(noon); took < 24*time.Hour || took > 27*time.Hour || len(outcomes) != 9 || outcomes[8] != GivenUp {
 		t.Errorf("it was tried %d times in %s: %v", len(outcomes), took, outcomes)
