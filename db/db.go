@@ -100,7 +100,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	pool.SetMaxIdleConns(cmp.Or(cfg.MaxIdle, open))
 	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	db := &DB{
-		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, gathering: gathering{each: gatherEach, most: cfg.Gather}, name: uuid.NewString(),
+		sql: pool, dsn: cfg.DSN, log: log, now: cfg.Now, gathering: newGathering(cfg.Gather), name: uuid.NewString(),
 		signals: newSignals(), unspread: newUnspread(), answers: newAnswers(), wishes: newWishes(), inbound: newInbound(), wishing: newWishing(), turns: turns{pool: pool.DB, ours: map[subject]chan struct{}{}},
 		tokens: newTogether[[32]byte, tokenRow](), queues: newTogether[queueName, queue.Queue](),
 		listing: newTogether[queue.ID, []queue.Entry](), reports: known,

@@ -18,13 +18,18 @@ const forRoute queue.ID = 0
 
 // gathering are the queues that this program lets facts gather for, and those that
 // it has in hand: what comes while a queue is decided on wakes nobody, who would
-// find its row locked. Only facts that webhooks bring wait for that: a wish, what a job has to say, and time that
-// has come are decided on at once, with all that has gathered.
+// find its row locked. Only facts that webhooks bring wait for that: a wish, what a
+// job has to say, and time that has come are decided on at once, with all that has
+// gathered.
 type gathering struct {
 	each, most time.Duration // gatherEach and Config.Gather
 
 	mu sync.Mutex
 	of map[queue.ID]*gathered
+}
+
+func newGathering(most time.Duration) gathering {
+	return gathering{each: gatherEach, most: most, of: map[queue.ID]*gathered{}}
 }
 
 // gathered is one of them.
@@ -37,9 +42,6 @@ type gathered struct {
 func (g *gathering) begin(key queue.ID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.of == nil {
-		g.of = map[queue.ID]*gathered{}
-	}
 	if g.of[key] == nil {
 		g.of[key] = &gathered{}
 	}
@@ -77,9 +79,6 @@ func (db *DB) gather(key queue.ID, lasts time.Duration, news queue.News) {
 	g := &db.gathering
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.of == nil {
-		g.of = map[queue.ID]*gathered{}
-	}
 	if old := g.of[key]; old != nil {
 		old.stop()
 		news |= old.news

@@ -204,7 +204,8 @@ func queueText(q *queue.Queue, line, parts []queue.GroupID) (string, error) {
 // decision, still says the rest. It is the last in turn from now on, and its turn is
 // returned.
 //
-// When the decision repeats, see repeats, its commit does not wait for the disk.
+// When the decision repeats, see repeats, and the rest of the row stays as it is, its
+// commit does not wait for the disk.
 func saveQueue(ctx context.Context, tx *sqlx.Tx, before string, p *queue.Plan, repeats bool) (turn int64, err error) {
 	text, err := queueText(&p.Queue, p.Line, p.Parts)
 	if err != nil {
