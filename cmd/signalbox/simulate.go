@@ -248,7 +248,7 @@ func (s *simulateCommand) benchmark(ctx context.Context, c console) error {
 		if err != nil {
 			return err
 		}
-		p.out.drawn = 0 // what is printed now stands below it
+		p.out.leave() // what is printed now stands below it
 		all = append(all, rows...)
 		if s.Plots != "" {
 			if err := s.draw(c, plotName(cell.Name), cellPlots(rows)); err != nil {

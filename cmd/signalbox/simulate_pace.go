@@ -21,18 +21,22 @@ type pace struct {
 // next begins a cell with so many plays.
 func (p *pace) next(cell string, plays int) {
 	p.cell, p.number, p.plays, p.here = cell, p.number+1, plays, 0
-	if p.out.size == nil {
-		p.out.note(p.line(time.Now()), time.Now(), true)
-		return
-	}
-	p.out.draw([]string{p.line(time.Now())})
+	p.show(time.Now(), true)
 }
 
 // played counts a play.
 func (p *pace) played() {
 	p.here, p.done = p.here+1, p.done+1
-	if p.out.size != nil {
-		p.out.draw([]string{p.line(time.Now())})
+	p.show(time.Now(), false)
+}
+
+// show shows where it is; elsewhere than on a terminal only where a cell begins.
+func (p *pace) show(now time.Time, begins bool) {
+	switch line := p.line(now); {
+	case p.out.size != nil:
+		p.out.draw([]string{line})
+	case begins:
+		p.out.note(line, now, true)
 	}
 }
 

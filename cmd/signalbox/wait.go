@@ -180,9 +180,12 @@ func (p *progress) note(line string, now time.Time, again bool) {
 
 // say writes a last line below whatever is there.
 func (p *progress) say(line string) {
-	p.drawn = 0
+	p.leave()
 	fmt.Fprintln(p.out, line)
 }
+
+// leave has the next drawing begin below whatever is there.
+func (p *progress) leave() { p.drawn = 0 }
 
 // draw replaces what was drawn before. Lines are broken here and not by the
 // terminal: only then it is known how far up the next drawing begins.
