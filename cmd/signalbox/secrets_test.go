@@ -31,10 +31,10 @@ import (
 type planted map[string]string
 
 // hostTokens are tokens that GitHub gives an App, for an installation or for
-// somebody who signs in: they begin like this. A person's own (ghp_) never reaches
+// somebody who signs in, to it or elsewhere: they begin like this. A person's own (ghp_) never reaches
 // a server, and stands in the arguments of git where tests beside this one play
 // people who push.
-var hostTokens = regexp.MustCompile(`gh[usr]_[A-Za-z0-9]{10,}`)
+var hostTokens = regexp.MustCompile(`gh[ousr]_[A-Za-z0-9]{10,}`)
 
 // plant names the secrets of a child.
 func plant(host *githubsim.Server, token string) planted {
