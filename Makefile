@@ -8,7 +8,7 @@ FUZZTIME ?= 5s
 SOAK     ?= 600
 RUNS     ?= 10000000
 # The random histories: a failing one prints its seed and how to play it again.
-HISTORIES = TestPeopleAndFaults|TestResultsOfFailedChecks|TestWhoIsExpectedToFail|TestLanesAndLateMerges|Model|TestMainPasses|TestTheNumberOfRuns
+HISTORIES = TestPeopleAndFaults|TestLanesThatTouch|TestResultsOfFailedChecks|TestWhoIsExpectedToFail|TestLanesAndLateMerges|Model|TestMainPasses|TestTheNumberOfRuns
 CHAOS    ?= 10m
 CHAOS_SEED ?= 0
 

@@ -143,7 +143,7 @@ func (d *decision) start(g *Group) {
 			}
 		}
 	}
-	d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...))
+	d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...)).Narrow = !d.closed(ahead)
 }
 
 // missesNothing reports whether all that has landed since a run's chain began
@@ -167,7 +167,7 @@ func (r *Run) baseOf(rest []Step, seq int64) Base {
 }
 
 // run makes a run and asks for its branch.
-func (d *decision) run(g *Group, kind RunKind, base Base, chain []Step) {
+func (d *decision) run(g *Group, kind RunKind, base Base, chain []Step) *Run {
 	q := &d.s.Queue
 	q.Runs++
 	id := uuid.NewSHA1(uuid.MustParse(q.Key), []byte("run "+itoa(q.Runs))).String()
@@ -188,6 +188,7 @@ func (d *decision) run(g *Group, kind RunKind, base Base, chain []Step) {
 	d.s.Runs[r.ID] = r
 	g.Run = r.ID
 	d.builds = append(d.builds, d.buildOf(r))
+	return r
 }
 
 // buildOf is what a builder needs to know to make a run's branch.
@@ -277,7 +278,8 @@ func (d *decision) again(g *Group, r *Run, f RunNotBuilt) {
 
 // conflict decides about an entry that does not merge. Onto the target, or
 // onto what has passed or landed, it fails; onto something undecided it steps
-// out and waits for that to be decided.
+// out and waits for that to be decided. So it does onto what has passed with more
+// ahead of it than is here.
 func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 	e := d.s.Entries[f.Entry]
 	if e == nil || e.Group != g.ID { // somebody ahead: its own build will say so
@@ -292,7 +294,7 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 		return
 	}
 	with := d.s.Entries[f.With]
-	if with == nil || !with.Active() || with.State == TestsPassed {
+	if with == nil || !with.Active() || with.State == TestsPassed && !r.Narrow {
 		d.end(e, ending{to: Failed, why: MergeConflict, message: f.Message, run: r.ID})
 		return
 	}

@@ -27,7 +27,8 @@
 // the line the groups in order, a [Run] one test of one group on one predicted
 // base, its chain ([Step]) what the test branch is made of. A group is ahead of
 // another when it comes earlier in the line and the two overlap: in single mode
-// always, in parallel mode when their impacted targets ([TargetSet]) share one.
+// always, in parallel mode when their impacted targets ([TargetSet]) share one. Whoever
+// is ahead of that one is ahead of both, but in adaptive queues.
 // That overlap rule is all that a mode is.
 //
 // A stack is pull requests that are based on one another. It is one entry, that
@@ -133,6 +134,14 @@
 // than slots. A search for a culprit makes one part more than searches have slots, up
 // to eight, and so takes few rounds. A probation is given its slot in the order of all, so nobody starves; each costs one run more at
 // most. Everything below holds in such a queue too.
+//
+// In lanes only those are ahead that a group overlaps itself. Taken transitively, many
+// that wait grow together into one lane, in which each failure makes everybody start
+// anew, so that still more wait. With #1 ahead of #2 and #2 of #3, and nothing that both
+// #1 and #3 impact, run 3 tests main+#2+#3, and goes on when #1 fails. By the overlap
+// rule that says what main+#1+#2+#3 does. Such a run is narrow ([Run.Narrow]): #2 was to
+// pass with #1, not without. So if it fails, and #1 and #2 have landed, #3 is tested once
+// more, alone on the target, before it is blamed; and it is no proof of what is ahead of it.
 //
 // # Quarantine
 //

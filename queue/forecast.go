@@ -5,7 +5,7 @@ package queue
 
 // Ahead says for every group of the line which groups it must be tested on top
 // of, in line order: in single mode all before it, in parallel mode those that
-// it overlaps, directly or through one another. Without a group's targets in
+// it overlaps and, unless the queue is adaptive, those that they overlap. Without a group's targets in
 // the snapshot it overlaps everybody.
 func Ahead(s *Snapshot) map[GroupID][]GroupID {
 	d := &decision{s: s, before: s}

@@ -15,7 +15,7 @@ func (d *decision) proofs() bool {
 	}
 	for _, g := range d.line() {
 		r := d.s.run(g)
-		if r == nil || r.State != RunPassed || d.state(g) != TestsPassed {
+		if r == nil || r.State != RunPassed || d.state(g) != TestsPassed || !d.provesAhead(g, r) {
 			continue
 		}
 		for _, a := range d.landsWithAhead(g) {
@@ -26,6 +26,13 @@ func (d *decision) proofs() bool {
 		}
 	}
 	return false
+}
+
+// provesAhead reports whether the passed run of a group shows those ahead of it to be
+// good, too. Where chains are narrow it must have all that they were tested with, and as
+// the very trees: else they could not land together, and would wait for that for ever.
+func (d *decision) provesAhead(g *Group, r *Run) bool {
+	return !d.narrow() || !r.Narrow && d.landsWith(d.ahead(g), g, r)
 }
 
 // landsWithAhead are the groups ahead that could land in one landing with a
@@ -67,10 +74,12 @@ func (d *decision) holds() bool {
 			}
 			continue
 		}
-		r := d.s.run(g)
-		if len(g.Members) > 1 {
+		switch r := d.s.run(g); {
+		case r.Narrow:
+			d.widen(g)
+		case len(g.Members) > 1:
 			d.bisect(g, r)
-		} else {
+		default:
 			d.blame(g, "", r.Why, r.Message, r.ID)
 		}
 		return true

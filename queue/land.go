@@ -58,11 +58,12 @@ func (d *decision) landable() []*Group {
 	var groups []*Group
 	for _, g := range d.line() {
 		ahead := d.ahead(g)
+		another := func(before *Group) bool { return !slices.Contains(ahead, before) }
 		if g.Direct && len(groups) == 0 && len(ahead) == 0 && d.due(g.NotBefore) {
 			return []*Group{g}
 		}
-		if n := len(groups); n > 0 && !slices.Contains(ahead, groups[n-1]) {
-			continue // of another lane; whoever has the last ahead has all of them ahead
+		if slices.ContainsFunc(groups, another) {
+			continue // of another lane, or not tested on all of them
 		}
 		if d.landsBehind(ahead, g) {
 			groups = append(ahead[:len(ahead):len(ahead)], g)
@@ -75,7 +76,7 @@ func (d *decision) landable() []*Group {
 // with all that is ahead of it.
 func (d *decision) landsBehind(ahead []*Group, g *Group) bool {
 	r := d.s.run(g)
-	if r == nil || !d.willing(g, len(ahead) > 0) {
+	if r == nil || !d.willing(g, len(ahead) > 0) || !d.closed(ahead) {
 		return false
 	}
 	for _, a := range ahead {

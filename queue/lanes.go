@@ -33,8 +33,8 @@ func (d *decision) lineChanged() { d.known.lineup = nil }
 func (d *decision) line() []*Group { return d.lineup().groups }
 
 // ahead are the groups of the line that come before g and that it must be
-// tested on top of, in line order: those it overlaps, those they overlap, and
-// so on. The list is not to be changed.
+// tested on top of, in line order: those it overlaps, and, unless chains are
+// narrow, those they overlap, and so on. The list is not to be changed.
 func (d *decision) ahead(g *Group) []*Group {
 	l := d.lineup()
 	if at, inLine := l.place[g.ID]; inLine {
@@ -110,18 +110,20 @@ func (l *lineup) lanes(found []places) {
 }
 
 // walk is how far a walk along the line has come. It keeps, for each target, the
-// last group that has it: whoever had it before is ahead of that one, and so of
-// all that follow.
+// groups that have it, the last one first. Unless chains are narrow that one is
+// enough: whoever had the target before is ahead of it, and so of all that follow.
 type walk struct {
-	last  map[uint64]int // the last place with a target, of indexed sets
-	wide  []int          // the places with a set that is everything or too large to index
-	ahead []places
-	sets  [][]TargetSet
-	apart []bool // the places of groups that nobody is tested on top of
+	narrow bool
+	last   map[uint64]int // the newest occurrence of a target, of indexed sets
+	seen   []occurrence
+	wide   []int // the places with a set that is everything or too large to index
+	ahead  []places
+	sets   [][]TargetSet
+	apart  []bool // the places of groups that nobody is tested on top of
 }
 
 func (d *decision) walk(line []*Group) []places {
-	w := walk{ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line)), apart: make([]bool, len(line))}
+	w := walk{narrow: d.narrow(), ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line)), apart: make([]bool, len(line))}
 	targets := 0
 	all := make([]TargetSet, 0, members(line))
 	for i, g := range line {
@@ -136,7 +138,7 @@ func (d *decision) walk(line []*Group) []places {
 		}
 		w.sets[i] = all[from:]
 	}
-	w.last = make(map[uint64]int, targets)
+	w.last, w.seen = make(map[uint64]int, targets), make([]occurrence, 1, targets+1)
 	for i := range line {
 		w.step(i)
 	}
@@ -154,8 +156,11 @@ func (w *walk) step(i int) {
 			continue
 		}
 		for _, h := range s.Hashes {
-			if p, found := w.last[h]; found {
-				w.put(i, p)
+			for at := w.last[h]; at != 0; at = w.seen[at].before {
+				w.put(i, w.seen[at].place)
+				if !w.narrow {
+					break
+				}
 			}
 		}
 		for _, p := range w.wide {
@@ -168,7 +173,8 @@ func (w *walk) step(i int) {
 	for _, s := range w.sets[i] {
 		if s.indexed() {
 			for _, h := range s.Hashes {
-				w.last[h] = i
+				w.seen = append(w.seen, occurrence{i, w.last[h]})
+				w.last[h] = len(w.seen) - 1
 			}
 		}
 	}
@@ -190,12 +196,16 @@ func (w *walk) compare(i, p int, s TargetSet) {
 	}
 }
 
-// put puts place p, and all that is ahead of it, ahead of place i.
+// put puts place p ahead of place i and, unless chains are narrow, all that is ahead
+// of it.
 func (w *walk) put(i, p int) {
 	if w.ahead[i].has(p) {
 		return
 	}
 	w.ahead[i][p/64] |= 1 << (p % 64)
+	if w.narrow {
+		return
+	}
 	for k, word := range w.ahead[p] {
 		w.ahead[i][k] |= word
 	}

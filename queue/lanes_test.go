@@ -14,8 +14,14 @@ func TestTheIndexFindsWhatPairsFind(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 300 {
 		s := NewSnapshot(Queue{Settings: Settings{Mode: Parallel}})
+		if r.IntN(2) == 0 {
+			s.Queue.Speculation = AdaptiveSpeculation
+		}
 		for n := range 1 + r.IntN(70) {
 			g := &Group{ID: GroupID(n + 1)}
+			if d := r.IntN(10); s.Queue.Speculation == AdaptiveSpeculation && d < 3 {
+				g.Probation = []Probation{OnProbation, Overtaken, Suspect}[d]
+			}
 			for m := range 1 + r.IntN(3) {
 				e := &Entry{ID: EntryID(fmt.Sprint(n, "/", m)), State: Pending, Group: g.ID, BoundTargets: TargetsID(len(s.Targets) + 1)}
 				s.Targets[e.BoundTargets] = anySet(r)
@@ -28,12 +34,12 @@ func TestTheIndexFindsWhatPairsFind(t *testing.T) {
 		d := begin(s, time.Time{})
 		line := s.groups(s.Line)
 		for i, g := range line {
-			want := d.lane(g, backwards(line[:i]))
+			want := d.lane(g, backwards(line[:i]), (*Group).alone, (*Group).apart)
 			slices.Reverse(want)
 			if got := d.ahead(g); !slices.Equal(got, want) {
 				t.Fatalf("%d groups are ahead of group %d, want %d", len(got), g.ID, len(want))
 			}
-			want = d.lane(g, line[i+1:])
+			want = d.lane(g, line[i+1:], (*Group).apart, (*Group).alone)
 			if got := d.behind(g); !slices.Equal(got, want) {
 				t.Fatalf("%d groups are behind group %d, want %d", len(got), g.ID, len(want))
 			}
@@ -41,16 +47,23 @@ func TestTheIndexFindsWhatPairsFind(t *testing.T) {
 	}
 }
 
-// lane walks away from g and collects what overlaps g or anything collected.
-func (d *decision) lane(g *Group, groups []*Group) []*Group {
+// lane walks away from g and collects what overlaps g or, unless chains are narrow,
+// anything collected; nothing if g is in no lane, and none that are in none.
+func (d *decision) lane(g *Group, groups []*Group, own, others func(*Group) bool) []*Group {
+	if own(g) {
+		return nil
+	}
 	var lane []*Group
 	entries := d.s.members(g)
 	for _, other := range groups {
 		members := d.s.members(other)
-		if slices.ContainsFunc(members, func(m *Entry) bool {
+		if !others(other) && slices.ContainsFunc(members, func(m *Entry) bool {
 			return slices.ContainsFunc(entries, func(e *Entry) bool { return d.targetsOf(e).Overlaps(d.targetsOf(m)) })
 		}) {
-			lane, entries = append(lane, other), append(entries, members...)
+			lane = append(lane, other)
+			if !d.narrow() {
+				entries = append(entries, members...)
+			}
 		}
 	}
 	return lane

@@ -73,6 +73,27 @@ func inBase(groups []*Group) []*Group {
 
 func (d *decision) adaptive() bool { return d.s.Queue.Speculation == AdaptiveSpeculation }
 
+// narrow reports whether a group is tested on top of those alone that it overlaps
+// itself, and not also on those that they overlap. Else many that wait grow together
+// into one lane, in which everybody starts anew with each failure.
+func (d *decision) narrow() bool { return d.adaptive() }
+
+// closed reports whether groups have all that is ahead of each of them among them.
+func (d *decision) closed(groups []*Group) bool {
+	return !d.narrow() || !slices.ContainsFunc(groups, func(g *Group) bool {
+		return slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !slices.Contains(groups, a) })
+	})
+}
+
+// widen has a group tested once more that failed on a narrow base, now that what was
+// ahead of it has landed: somebody in that base may pass only with what was left out.
+// It is tested alone, on all that has landed, so that this failure counts.
+func (d *decision) widen(g *Group) {
+	d.restart(g, GroupChanged, "It failed, but not everything was there that those ahead of it had been tested with: it is tested once more, on what has landed.", Actor{})
+	g.Probation = Overtaken
+	d.lineChanged()
+}
+
 // risk is the chance that an entry fails, 0 in a queue that does not ask.
 func (d *decision) risk(e *Entry) float64 {
 	if !d.adaptive() {

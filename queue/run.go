@@ -125,7 +125,11 @@ type Run struct {
 	Members []EntryID // the group's members when it was built
 	Base    Base
 	Chain   []Step // the entries ahead, then the group's own; never changed, only replaced
-	Branch  string // without refs/heads/
+	// Narrow: what it is tested on top of is tested with more, that the group itself
+	// does not overlap. When it passes it proves nobody else, and its failure proves
+	// nothing: see widen.
+	Narrow bool
+	Branch string // without refs/heads/
 	// Commit and Tree are those of the last step: what CI tests.
 	Commit string
 	Tree   string
@@ -167,7 +171,7 @@ type Run struct {
 // same reports whether nothing of two runs differs: see Entry.same.
 func (r *Run) same(o *Run) bool {
 	return r.ID == o.ID && r.Group == o.Group && r.Kind == o.Kind && r.State == o.State &&
-		oneList(r.Members, o.Members) && r.Base == o.Base && oneList(r.Chain, o.Chain) && r.Branch == o.Branch &&
+		oneList(r.Members, o.Members) && r.Base == o.Base && oneList(r.Chain, o.Chain) && r.Narrow == o.Narrow && r.Branch == o.Branch &&
 		r.Commit == o.Commit && r.Tree == o.Tree && r.MergeMethod == o.MergeMethod && r.LandingMode == o.LandingMode &&
 		oneList(r.Required, o.Required) && r.RequiredSource == o.RequiredSource && r.DraftPR == o.DraftPR &&
 		maps.EqualFunc(r.Checks, o.Checks, Report.same) && slices.EqualFunc(r.Results, o.Results, TestResults.same) &&

@@ -145,6 +145,37 @@ func TestNothingIsProvenThroughOneThatLandsByItself(t *testing.T) {
 	ok(t, Ended(w))
 }
 
+// #2 passes only with #1. #3, which overlaps #2 alone, is tested without #1 and fails:
+// it is tested once more when both have landed, and nobody believes its failure.
+func TestNobodyFailsForWhatWasLeftOutAheadOfThem(t *testing.T) {
+	t.Parallel()
+	s := queue.DefaultSettings()
+	s.Mode, s.Speculation, s.Concurrency, s.RequiredStatuses = queue.Parallel, queue.AdaptiveSpeculation, 4, []string{"ci"}
+	w := NewWorld(s)
+	w.Auto = true
+	w.PushTarget(files{gate: "key"})
+	ok(t, w.Settle())
+	for i, of := range []struct {
+		change  files
+		targets []string
+	}{{files{gate: "nothing"}, []string{"a"}}, {files{"key": "1"}, []string{"a", "b"}}, {files{"c": "1"}, []string{"b"}}} {
+		n := int64(i + 1)
+		ok(t, w.Open(n, "alice", of.change))
+		ok(t, w.Targets(n, of.targets))
+		ok(t, w.Submit(n, Wish{}))
+	}
+	ok(t, w.Advance(time.Second))
+	if ahead := w.RunOf(3).Ahead(); len(ahead) != 1 || ahead[0].PR != 2 || w.Judge(w.RunOf(3).Commit, "ci") != "failure" {
+		t.Fatalf("#3 is tested on %+v, want to see it fail on #2 alone", ahead)
+	}
+	ok(t, w.Advance(time.Hour))
+	for pr := range int64(3) {
+		state(t, w, pr+1, queue.Merged)
+	}
+	ok(t, Ended(w))
+	ok(t, Proven(w))
+}
+
 // The host merges #1, then #2, but does not answer for #2. Nobody merged #2 by
 // hand: the landing is asked for again, and finds it.
 func TestALandingThatStopsWithoutAnAnswerFindsWhatItDid(t *testing.T) {

@@ -108,6 +108,50 @@ func TestLanesAndLateMerges(t *testing.T) {
 	})
 }
 
+// TestLanesThatTouch is about adaptive queues in lanes of which many overlap two, so that
+// much is tested on top of only a part of what that was tested on. Some changes pass
+// only with others: those that have a key fail until the gate is open, and one that
+// fails is to blame only for what it does to all that is there.
+func TestLanesThatTouch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		settings := anySettings(t)
+		settings.Mode, settings.Speculation = queue.Parallel, queue.AdaptiveSpeculation
+		settings.Concurrency = rapid.Int64Range(3, 8).Draw(t, "slots")
+		w := NewWorld(settings)
+		w.PushTarget(files{gate: "key"})
+		p := &people{w: w, authors: []string{"alice", "mallory"}}
+		c := Checker{Deterministic: true}
+		c.Watch(w)
+		if rapid.Bool().Draw(t, "faults") {
+			w.Faults = anyFaults(t)
+			w.Faults.Jump = 5 * time.Second
+		}
+		all := p.actions()
+		touch := func(t *rapid.T) {
+			p.open++
+			change := p.change(t, p.open)
+			switch rapid.IntRange(0, 5).Draw(t, "gate") {
+			case 0:
+				change["key"] = "1"
+			case 1:
+				change[gate] = "nothing"
+			}
+			p.must(t, w.Open(p.open, p.author(t), change))
+			p.must(t, w.Targets(p.open, rapid.SampledFrom([][]string{{"a"}, {"a", "b"}, {"b"}, {"b", "c"}, {"c"}, {"c", "d"}}).Draw(t, "targets")))
+			p.must(t, w.Submit(p.open, anyWish(t)))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": all[""], "report": all["report"], "report on": all["report"], "time": all["time"], "cancel": all["cancel"],
+			"restart": all["restart"], "push": all["push"], "urgent": all["submit"], "touch": touch, "touch too": touch,
+		})
+		p.calm(t)
+	})
+}
+
+// gate makes a tree fail that has the file which it names.
+const gate = ".ci-sim/ci/gate"
+
 // doLittle lets people open pull requests, CI report, and time pass, and besides
 // only what is named, so that much of that happens.
 func (p *people) doLittle(t *rapid.T, besides ...string) {
