@@ -281,7 +281,11 @@ func (d *decision) again(g *Group, r *Run, f RunNotBuilt) {
 // out and waits for that to be decided. So it does onto what has passed with more
 // ahead of it than is here.
 func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
-	e := d.s.Entries[f.Entry]
+	e, with := d.s.Entries[f.Entry], d.s.Entries[f.With]
+	if e != nil && e.Group != g.ID && g.Part == nil && with != nil && with.Active() && with.Group != g.ID {
+		d.between(g, e, with)
+		return
+	}
 	if e == nil || e.Group != g.ID { // somebody ahead: its own build will say so
 		d.again(g, r, f)
 		if e != nil && e.State == PendingFailure { // which waits for those on top, and they cannot be built
@@ -293,7 +297,6 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 		d.undecided(g, "It does not merge with others of the failed batch.")
 		return
 	}
-	with := d.s.Entries[f.With]
 	if with == nil || !with.Active() || with.State == TestsPassed && !r.Narrow {
 		d.end(e, ending{to: Failed, why: MergeConflict, message: f.Message, run: r.ID})
 		return
@@ -301,6 +304,18 @@ func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 	d.leaveGroup(e)
 	e.ConflictsWith = with.ID
 	e.Message = fmt.Sprintf("It conflicts with #%d, which is ahead and not decided yet: it waits for that.", with.Number)
+}
+
+// between decides about a group of which two that are ahead do not merge with each
+// other, because they are of different lanes: its members step out and wait until one of
+// the two is decided. In the line it could not be built, and failures that wait for what
+// those behind them say would wait for it.
+func (d *decision) between(g *Group, e, with *Entry) {
+	for _, m := range d.s.members(g) {
+		d.leaveGroup(m)
+		m.ConflictsWith = e.ID
+		m.Message = fmt.Sprintf("#%d does not merge with #%d, and it overlaps both: it waits until that is decided.", e.Number, with.Number)
+	}
 }
 
 // fault decides about a build that failed for a reason that may be a change's

@@ -303,7 +303,7 @@ func (d *decision) pendingFor(e *Entry, g *Group) (string, time.Time) {
 		return d.noTarget() + " and testing begins.", time.Time{}
 	case e.ConflictsWith != "":
 		if other := d.s.Entries[e.ConflictsWith]; other != nil && other.Active() {
-			return fmt.Sprintf("It conflicts with #%d, which is ahead and not decided yet.", other.Number), time.Time{}
+			return e.Message, time.Time{}
 		}
 	case g != nil && g.Run != "":
 		return "Its test branch is being built.", time.Time{}
