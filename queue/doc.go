@@ -142,6 +142,8 @@
 // rule that says what main+#1+#2+#3 does. Such a run is narrow ([Run.Narrow]): #2 was to
 // pass with #1, not without. So if it fails, and #1 and #2 have landed, #3 is tested once
 // more, alone on the target, before it is blamed; and it is no proof of what is ahead of it.
+// So is every failure in such lanes where the settings forgive flakes, for those behind
+// start without it and do not clear it.
 //
 // # Quarantine
 //

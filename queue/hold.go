@@ -75,8 +75,8 @@ func (d *decision) holds() bool {
 			continue
 		}
 		switch r := d.s.run(g); {
-		case r.Narrow:
-			d.widen(g)
+		case d.unconfirmed(g, r):
+			d.confirm(g, r)
 		case len(g.Members) > 1:
 			d.bisect(g, r)
 		default:

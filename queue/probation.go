@@ -85,13 +85,17 @@ func (d *decision) closed(groups []*Group) bool {
 	})
 }
 
-// widen has a group tested once more that failed on a narrow base, now that what was
-// ahead of it has landed: somebody in that base may pass only with what was left out.
-// It is tested alone, on all that has landed, so that this failure counts.
-func (d *decision) widen(g *Group) {
-	d.restart(g, GroupChanged, "It failed, but not everything was there that those ahead of it had been tested with: it is tested once more, on what has landed.", Actor{})
-	g.Probation = Overtaken
+// confirm has a group tested once more whose failure does not count, now that what was
+// ahead of it has landed: alone, on all that has landed, so that this result counts.
+func (d *decision) confirm(g *Group, r *Run) {
+	why := "It failed, and failures are forgiven here when they are flakes: it is tested once more, on what has landed."
+	if r.Narrow {
+		why = "It failed, but not everything was there that those ahead of it had been tested with: it is tested once more, on what has landed."
+	}
+	d.restart(g, GroupChanged, why, Actor{})
+	g.Probation = NoProbation
 	d.lineChanged()
+	d.putApart(g)
 }
 
 // risk is the chance that an entry fails, 0 in a queue that does not ask.
@@ -127,9 +131,22 @@ func (d *decision) passes(g *Group) float64 {
 	return all
 }
 
-// forgiving reports whether a failure may be cleared by those behind it.
+// forgiving reports whether the settings want failures forgiven that are flakes.
 func (d *decision) forgiving() bool {
 	return d.s.Queue.CanOptimisticallyMerge || d.s.Queue.PendingFailureDepth > 0
+}
+
+// staysInBase reports whether a failure may be cleared by those behind it. In narrow
+// lanes they seldom have all that it was tested with, and could not; there it is forgiven
+// by a run of its own: see unconfirmed.
+func (d *decision) staysInBase() bool {
+	return d.forgiving() && d.s.Queue.Mode == Single
+}
+
+// unconfirmed reports whether the failure of a group with nothing left ahead does not
+// count yet: it may be that of what was left out, or, where flakes are forgiven, a flake.
+func (d *decision) unconfirmed(g *Group, r *Run) bool {
+	return r.Narrow || d.narrow() && d.s.Queue.Mode == Parallel && d.forgiving() && !g.alone()
 }
 
 // probations puts one group on probation, or ends one. A suspect that is to be
@@ -160,14 +177,14 @@ func (d *decision) standsApart(g *Group) bool {
 	case !d.adaptive() || state == TestsPassed:
 		return false
 	case state == PendingFailure:
-		return g.apart() || !d.forgiving()
+		return g.apart() || !d.staysInBase()
 	case g.Run != "" || g.alone(): // as it began, until it has been tested
 		return g.apart()
 	case g.Urgent:
 		return false
 	default:
 		first := d.s.Entries[g.Members[0]]
-		return len(g.Members) == 1 && d.risky(first) || first.Returned == 0 && !d.forgiving() && !d.fills(g) && d.hope(g) < hopeFloor
+		return len(g.Members) == 1 && d.risky(first) || first.Returned == 0 && !d.staysInBase() && !d.fills(g) && d.hope(g) < hopeFloor
 	}
 }
 

@@ -127,7 +127,7 @@ type Run struct {
 	Chain   []Step // the entries ahead, then the group's own; never changed, only replaced
 	// Narrow: what it is tested on top of is tested with more, that the group itself
 	// does not overlap. When it passes it proves nobody else, and its failure proves
-	// nothing: see widen.
+	// nothing: see confirm.
 	Narrow bool
 	Branch string // without refs/heads/
 	// Commit and Tree are those of the last step: what CI tests.
