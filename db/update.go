@@ -173,14 +173,13 @@ func (db *DB) update(ctx context.Context, tx *sqlx.Tx, now time.Time, decide fun
 	if err := auditChanges(ctx, tx, row.OrgID, before, facts, &done.plan); err != nil {
 		return err
 	}
-	var events []queue.Event
 	if row.Subscribed {
-		events = queue.Events(before, s, facts, &done.plan, now)
+		events := queue.Events(before, s, facts, &done.plan, now)
 		if err := db.tellOfQueue(ctx, tx, row.OrgID, events, now); err != nil {
 			return err
 		}
 	}
-	if err := db.save(ctx, tx, now, done, len(events) == 0 && done.repeats(facts)); err != nil {
+	if err := db.save(ctx, tx, now, done, done.repeats(facts)); err != nil {
 		return err
 	}
 	return db.show(ctx, tx, s, awaited, done)
@@ -296,7 +295,8 @@ func (db *DB) unread(ctx context.Context, tx *sqlx.Tx, asked bool, done *folded)
 
 // repeats reports whether a decision that a crash of Postgres undoes is made again,
 // from the same facts, and nobody notices: nothing was done and nobody was answered
-// because of it.
+// because of it. Nor was a subscriber told: events come of moves, and of what changes the
+// queue's row, which waits for the disk in any case (saveQueue).
 func (done *folded) repeats(facts []queue.Received) bool {
 	return changesOnlyRuns(&done.plan) && len(done.wishes) == 0 &&
 		!slices.ContainsFunc(facts, func(f queue.Received) bool { return isWish(f.Fact) })
