@@ -145,8 +145,10 @@ func (d *decision) staysInBase() bool {
 
 // unconfirmed reports whether the failure of a group with nothing left ahead does not
 // count yet: it may be that of what was left out, or, where flakes are forgiven, a flake.
+// A batch is searched at once: testing it again whole would be a run for each real failure.
 func (d *decision) unconfirmed(g *Group, r *Run) bool {
-	return r.Narrow || d.narrow() && d.s.Queue.Mode == Parallel && d.forgiving() && !g.alone()
+	flake := d.narrow() && d.s.Queue.Mode == Parallel && d.forgiving() && len(g.Members) == 1
+	return r.Narrow || flake && !g.alone()
 }
 
 // probations puts one group on probation, or ends one. A suspect that is to be
