@@ -8,7 +8,7 @@
 #
 # Figures are P50/P95/P99 divided by O1 and CI divided by O3, for A4 the runs for
 # each change. Arguments are names of patches without .patch; none means all. PLAY
-# says how much is played.
+# says how much is played, CELLS in which cells.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../../.." && pwd)
@@ -16,7 +16,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 (cd "$root" && git ls-files -z | tar --null -T - -cf -) | tar -xf - -C "$copy"
 cd "$copy" || exit 1
-cells='A1 lanes 100,A3,A4 cost p=1%,A5,A8 overload 2,A9 single'
+cells=${CELLS:-A1 lanes 100,A3,A4 cost p=1%,A5,A8 overload 2,A9 single}
 play=${PLAY:---changes 400 --seeds 2}
 
 # rows plays policies and prints a row for each that is named exactly so: what it is
