@@ -282,7 +282,7 @@ func (d *decision) again(g *Group, r *Run, f RunNotBuilt) {
 // ahead of it than is here.
 func (d *decision) conflict(g *Group, r *Run, f RunNotBuilt) {
 	e, with := d.s.Entries[f.Entry], d.s.Entries[f.With]
-	if e != nil && e.Group != g.ID && g.Part == nil && with != nil && with.Active() && with.Group != g.ID {
+	if e != nil && e.Group != g.ID && g.Part == nil && with != nil && with.Active() && with.Group != g.ID && with.Group != e.Group {
 		d.between(g, e, with)
 		return
 	}

@@ -27,9 +27,9 @@
 // the line the groups in order, a [Run] one test of one group on one predicted
 // base, its chain ([Step]) what the test branch is made of. A group is ahead of
 // another when it comes earlier in the line and the two overlap: in single mode
-// always, in parallel mode when their impacted targets ([TargetSet]) share one. Whoever
-// is ahead of that one is ahead of both, but in adaptive queues.
-// That overlap rule is all that a mode is.
+// always, in parallel mode when their impacted targets ([TargetSet]) share one. What is
+// ahead of the one is ahead of the other, too, but not in adaptive queues. That overlap
+// rule is all that a mode is.
 //
 // A stack is pull requests that are based on one another. It is one entry, that
 // of its top, whose head contains all the others: see [Layer].

@@ -5,8 +5,8 @@ package queue
 
 // Ahead says for every group of the line which groups it must be tested on top
 // of, in line order: in single mode all before it, in parallel mode those that
-// it overlaps and, unless the queue is adaptive, those that they overlap. Without a group's targets in
-// the snapshot it overlaps everybody.
+// it overlaps and, unless the queue is adaptive, those that they overlap, and so on.
+// Without a group's targets in the snapshot it overlaps everybody.
 func Ahead(s *Snapshot) map[GroupID][]GroupID {
 	d := &decision{s: s, before: s}
 	all := map[GroupID][]GroupID{}

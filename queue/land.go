@@ -58,11 +58,10 @@ func (d *decision) landable() []*Group {
 	var groups []*Group
 	for _, g := range d.line() {
 		ahead := d.ahead(g)
-		another := func(before *Group) bool { return !slices.Contains(ahead, before) }
 		if g.Direct && len(groups) == 0 && len(ahead) == 0 && d.due(g.NotBefore) {
 			return []*Group{g}
 		}
-		if slices.ContainsFunc(groups, another) {
+		if !among(groups, ahead) {
 			continue // of another lane, or not tested on all of them
 		}
 		if d.landsBehind(ahead, g) {

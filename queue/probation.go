@@ -80,9 +80,17 @@ func (d *decision) narrow() bool { return d.adaptive() }
 
 // closed reports whether groups have all that is ahead of each of them among them.
 func (d *decision) closed(groups []*Group) bool {
-	return !d.narrow() || !slices.ContainsFunc(groups, func(g *Group) bool {
-		return slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !slices.Contains(groups, a) })
-	})
+	return !d.narrow() || !slices.ContainsFunc(groups, func(g *Group) bool { return !among(d.ahead(g), groups) })
+}
+
+// among reports whether some groups are all in a list. Both are in line order.
+func among(some, list []*Group) bool {
+	for _, g := range list {
+		if len(some) > 0 && some[0] == g {
+			some = some[1:]
+		}
+	}
+	return len(some) == 0
 }
 
 // confirm has a group tested once more whose failure does not count, now that what was
