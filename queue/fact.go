@@ -164,7 +164,7 @@ type Trouble string
 
 // The kinds of trouble.
 const (
-	TroubleConflict   Trouble = "conflict"    // the change's own fault: it does not merge
+	TroubleConflict   Trouble = "conflict"    // a change does not merge, with the target or one ahead of it
 	TroubleStale      Trouble = "stale"       // the world moved; decide again
 	TroubleConfig     Trouble = "config"      // the configuration file is invalid
 	TroubleNoRequired Trouble = "no_required" // nothing is required, so nothing can be proved

@@ -49,8 +49,9 @@ func (b *builder) blame(ctx context.Context, made Made, run queue.BuildRun, i in
 		other = fmt.Sprintf("pull request %d", number)
 	}
 	message := fmt.Sprintf("pull request %d does not merge with %s: %s", s.PR, other, why)
-	if !own {
-		// The chain is not what it was thought to be; nobody's own fault here.
+	if !own && with == "" {
+		// The chain is not what it was thought to be; nobody's own fault here. Two of the
+		// chain that do not merge with each other may be of different lanes.
 		return b.not(made, run, queue.TroubleStale, s.Entry, message), nil
 	}
 	made = b.not(made, run, queue.TroubleConflict, s.Entry, message)

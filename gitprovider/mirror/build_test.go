@@ -154,6 +154,8 @@ func TestAConflictSaysWhoseItIsAndWithWhom(t *testing.T) {
 			c := w.pull(3, "c", "base.txt", top("C"))
 			d := w.pull(4, "d", "keep.txt", "D\n")
 			e := w.pull(5, "e", "keep.txt", "E\n")
+			f := w.pull(6, "f", "new.txt", "F\n")
+			g := w.pull(7, "g", "new.txt", "G\n")
 			w.onMain()
 			w.commit("main moves", "keep.txt", "M\n")
 			w.push("HEAD:refs/heads/main")
@@ -164,14 +166,15 @@ func TestAConflictSaysWhoseItIsAndWithWhom(t *testing.T) {
 				buildRun("r3", method, 1, a, b, c),
 				buildRun("r4", method, 1, a, b, c, d), // includes c
 				buildRun("r5", method, 1, a, b, e),
-				buildRun("r6", method, 1, d, a), // what is ahead does not merge
+				buildRun("r6", method, 1, d, a),    // what is ahead does not merge
+				buildRun("r7", method, 1, f, g, b), // two that are ahead do not merge with each other
 			)
 			type end struct {
 				trouble     queue.Trouble
 				entry, with queue.EntryID
 			}
 			want := []end{{}, {}, {queue.TroubleConflict, "entry-3", "entry-1"}, {queue.TroubleStale, "entry-3", ""},
-				{queue.TroubleConflict, "entry-5", ""}, {queue.TroubleStale, "entry-4", ""}}
+				{queue.TroubleConflict, "entry-5", ""}, {queue.TroubleStale, "entry-4", ""}, {queue.TroubleConflict, "entry-7", "entry-6"}}
 			for i, m := range made {
 				if got := (end{m.Trouble, m.Entry, m.With}); got != want[i] {
 					t.Errorf("run %d: %+v (%s), want %+v", i+1, got, m.Message, want[i])
