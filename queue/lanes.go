@@ -114,9 +114,8 @@ func (l *lineup) lanes(found []places) {
 // enough: whoever had the target before is ahead of it, and so of all that follow.
 type walk struct {
 	narrow bool
-	last   map[uint64]int // the newest occurrence of a target, of indexed sets
-	seen   []occurrence
-	wide   []int // the places with a set that is everything or too large to index
+	by     byTarget // of indexed sets
+	wide   []int    // the places with a set that is everything or too large to index
 	ahead  []places
 	sets   [][]TargetSet
 	apart  []bool // the places of groups that nobody is tested on top of
@@ -138,7 +137,7 @@ func (d *decision) walk(line []*Group) []places {
 		}
 		w.sets[i] = all[from:]
 	}
-	w.last, w.seen = make(map[uint64]int, targets), make([]occurrence, 1, targets+1)
+	w.by = newByTarget(targets)
 	for i := range line {
 		w.step(i)
 	}
@@ -156,8 +155,8 @@ func (w *walk) step(i int) {
 			continue
 		}
 		for _, h := range s.Hashes {
-			for at := w.last[h]; at != 0; at = w.seen[at].before {
-				w.put(i, w.seen[at].place)
+			for p := range w.by.places(h) {
+				w.put(i, p)
 				if !w.narrow {
 					break
 				}
@@ -172,10 +171,7 @@ func (w *walk) step(i int) {
 	}
 	for _, s := range w.sets[i] {
 		if s.indexed() {
-			for _, h := range s.Hashes {
-				w.seen = append(w.seen, occurrence{i, w.last[h]})
-				w.last[h] = len(w.seen) - 1
-			}
+			w.by.add(s, i)
 		}
 	}
 	if wide {

@@ -1,17 +1,48 @@
 package queue
 
+import "iter"
+
 // neighbours finds who overlaps whom among free entries, for batches in parallel
 // mode: an index from target to the entries that have it, made once a decision.
 type neighbours struct {
 	place map[EntryID]int
 	sets  []TargetSet
-	// first is the newest occurrence of each target, next the one before it.
-	first map[uint64]int
-	next  []occurrence
-	wide  []int // the places whose set is everything or too large to index
+	by    byTarget // of indexed sets
+	wide  []int    // the places whose set is everything or too large to index
+}
+
+// byTarget tells for each target at which places it is. The list holds them all, each
+// with the one of the same target before it, so that the index is two allocations.
+type byTarget struct {
+	newest map[uint64]int
+	all    []occurrence // the first is none
 }
 
 type occurrence struct{ place, before int }
+
+// newByTarget has room for so many targets.
+func newByTarget(targets int) byTarget {
+	return byTarget{newest: make(map[uint64]int, targets), all: make([]occurrence, 1, targets+1)}
+}
+
+// add puts the targets of an indexed set at a place.
+func (b *byTarget) add(s TargetSet, place int) {
+	for _, h := range s.Hashes {
+		b.all = append(b.all, occurrence{place, b.newest[h]})
+		b.newest[h] = len(b.all) - 1
+	}
+}
+
+// places are those of a target, the last added first.
+func (b *byTarget) places(h uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for at := b.newest[h]; at != 0; at = b.all[at].before {
+			if !yield(b.all[at].place) {
+				return
+			}
+		}
+	}
+}
 
 // neighbours is the index of free entries, made anew when it misses one.
 func (d *decision) neighbours(free []*Entry) *neighbours {
@@ -26,15 +57,12 @@ func (d *decision) neighbours(free []*Entry) *neighbours {
 			targets += len(n.sets[i].Hashes)
 		}
 	}
-	n.first, n.next = make(map[uint64]int, targets), make([]occurrence, 1, targets+1)
+	n.by = newByTarget(targets)
 	for i, s := range n.sets {
-		if !s.indexed() {
+		if s.indexed() {
+			n.by.add(s, i)
+		} else {
 			n.wide = append(n.wide, i)
-			continue
-		}
-		for _, h := range s.Hashes {
-			n.next = append(n.next, occurrence{i, n.first[h]})
-			n.first[h] = len(n.next) - 1
 		}
 	}
 	d.known.near = n
@@ -61,8 +89,8 @@ func (n *neighbours) mark(near []bool, e *Entry) {
 		return
 	}
 	for _, h := range s.Hashes {
-		for at := n.first[h]; at != 0; at = n.next[at].before {
-			near[n.next[at].place] = true
+		for p := range n.by.places(h) {
+			near[p] = true
 		}
 	}
 	for _, p := range n.wide {
