@@ -75,8 +75,9 @@ func (d *decision) adaptive() bool { return d.s.Queue.Speculation == AdaptiveSpe
 
 // narrow reports whether a group is tested on top of those alone that it overlaps
 // itself, and not also on those that they overlap. Else many that wait grow together
-// into one lane, in which everybody starts anew with each failure.
-func (d *decision) narrow() bool { return d.adaptive() }
+// into one lane, in which everybody starts anew with each failure. In single mode
+// there is one line anyway.
+func (d *decision) narrow() bool { return d.adaptive() && d.s.Queue.Mode == Parallel }
 
 // closed reports whether groups have all that is ahead of each of them among them.
 func (d *decision) closed(groups []*Group) bool {
@@ -148,14 +149,14 @@ func (d *decision) forgiving() bool {
 // lanes they seldom have all that it was tested with, and could not; there it is forgiven
 // by a run of its own: see unconfirmed.
 func (d *decision) staysInBase() bool {
-	return d.forgiving() && d.s.Queue.Mode == Single
+	return d.forgiving() && !d.narrow()
 }
 
 // unconfirmed reports whether the failure of a group with nothing left ahead does not
 // count yet: it may be that of what was left out, or, where flakes are forgiven, a flake.
 // A batch is searched at once: testing it again whole would be a run for each real failure.
 func (d *decision) unconfirmed(g *Group, r *Run) bool {
-	flake := d.narrow() && d.s.Queue.Mode == Parallel && d.forgiving() && len(g.Members) == 1
+	flake := d.narrow() && d.forgiving() && len(g.Members) == 1
 	return r.Narrow || flake && !g.alone()
 }
 

@@ -121,12 +121,6 @@ func TestLanesThatTouch(t *testing.T) {
 		w := NewWorld(settings)
 		w.PushTarget(files{gate: "key"})
 		p := &people{w: w, authors: []string{"alice", "mallory"}}
-		c := Checker{Deterministic: true}
-		c.Watch(w)
-		if rapid.Bool().Draw(t, "faults") {
-			w.Faults = anyFaults(t)
-			w.Faults.Jump = 5 * time.Second
-		}
 		all := p.actions()
 		touch := func(t *rapid.T) {
 			p.open++
@@ -141,11 +135,10 @@ func TestLanesThatTouch(t *testing.T) {
 			p.must(t, w.Targets(p.open, rapid.SampledFrom([][]string{{"a"}, {"a", "b"}, {"b"}, {"b", "c"}, {"c"}, {"c", "d"}}).Draw(t, "targets")))
 			p.must(t, w.Submit(p.open, anyWish(t)))
 		}
-		t.Repeat(map[string]func(*rapid.T){
+		p.do(t, map[string]func(*rapid.T){
 			"": all[""], "report": all["report"], "report on": all["report"], "time": all["time"], "cancel": all["cancel"],
 			"restart": all["restart"], "push": all["push"], "urgent": all["submit"], "touch": touch, "touch too": touch,
 		})
-		p.calm(t)
 	})
 }
 
@@ -155,17 +148,23 @@ const gate = ".ci-sim/ci/gate"
 // doLittle lets people open pull requests, CI report, and time pass, and besides
 // only what is named, so that much of that happens.
 func (p *people) doLittle(t *rapid.T, besides ...string) {
+	all := p.actions()
+	some := map[string]func(*rapid.T){"report on": all["report"]}
+	for _, name := range append([]string{"", "open", "report", "time", "cancel"}, besides...) {
+		some[name] = all[name]
+	}
+	p.do(t, some)
+}
+
+// do has people do these things in any order, perhaps beside faults, and then waits
+// until all is calm. Every decision is checked.
+func (p *people) do(t *rapid.T, some map[string]func(*rapid.T)) {
 	if rapid.Bool().Draw(t, "faults") {
 		p.w.Faults = anyFaults(t)
 		p.w.Faults.Jump = 5 * time.Second
 	}
 	c := Checker{Deterministic: true}
 	c.Watch(p.w)
-	all := p.actions()
-	some := map[string]func(*rapid.T){"report on": all["report"]}
-	for _, name := range append([]string{"", "open", "report", "time", "cancel"}, besides...) {
-		some[name] = all[name]
-	}
 	t.Repeat(some)
 	p.calm(t)
 }
