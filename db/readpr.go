@@ -128,6 +128,11 @@ func readRunsOf(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, about []*qu
 			whole = append(whole, e.VerifiedBy)
 		}
 	}
+	hedges, err := hedgesOf(ctx, tx, s, about)
+	if err != nil {
+		return err
+	}
+	whole = append(whole, hedges...)
 	if len(whole) > 0 {
 		if err := readWhole(ctx, tx, s, whole); err != nil {
 			return err
@@ -153,6 +158,24 @@ func readRunsOf(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, about []*qu
 		s.Runs[r.ID] = &r
 	}
 	return nil
+}
+
+// hedgesOf are the runs in which the groups of entries are tested without somebody.
+func hedgesOf(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, about []*queue.Entry) ([]queue.RunID, error) {
+	if s.Queue.Speculation != queue.AdaptiveSpeculation {
+		return nil, nil
+	}
+	groups := make([]int64, len(about))
+	for i, e := range about {
+		groups[i] = int64(e.Group)
+	}
+	var ids []queue.RunID
+	if err := tx.SelectContext(ctx, &ids, `
+		SELECT id FROM runs WHERE queue_id = $1 AND hedge <> '' AND state <> 'stopped' AND group_id = ANY($2)`,
+		int64(s.Queue.ID), pq.Array(groups)); err != nil {
+		return nil, fmt.Errorf("read who is tested without whom: %w", err)
+	}
+	return ids, nil
 }
 
 // pullsOf are the pull requests of entries.

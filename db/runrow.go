@@ -27,6 +27,7 @@ type runRow struct {
 	BaseSeq        int64                         `json:"base_seq"`
 	Chain          document[[]queue.Step]        `json:"chain"`
 	Narrow         bool                          `json:"narrow"`
+	Hedge          string                        `json:"hedge"`
 	Branch         string                        `json:"branch"`
 	Commit         string                        `json:"commit"`
 	Tree           string                        `json:"tree"`
@@ -52,7 +53,7 @@ type runRow struct {
 // runColumns are the columns of runRow.
 const runColumns = `
 	queue_id, id, group_id, kind, state, members, base_commit, base_tree, base_epoch, base_seq,
-	chain, narrow, branch, commit, tree, merge_method, landing_mode, required, required_source, draft_pr,
+	chain, narrow, hedge, branch, commit, tree, merge_method, landing_mode, required, required_source, draft_pr,
 	asked_at, started_at, deadline, ended_at, why, message, not_built, spoilt, read_after,
 	results, crowded, cleared`
 
@@ -60,7 +61,7 @@ func rowOfRun(q queue.ID, r *queue.Run) runRow {
 	return runRow{
 		QueueID: int64(q), ID: string(r.ID), GroupID: int64(r.Group), Kind: string(r.Kind), State: string(r.State), Members: texted(r.Members),
 		BaseCommit: r.Base.Commit, BaseTree: r.Base.Tree, BaseEpoch: r.Base.Epoch, BaseSeq: r.Base.Seq,
-		Chain: document[[]queue.Step]{append([]queue.Step{}, r.Chain...)}, Narrow: r.Narrow, Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
+		Chain: document[[]queue.Step]{append([]queue.Step{}, r.Chain...)}, Narrow: r.Narrow, Hedge: string(r.Hedge), Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
 		MergeMethod: string(r.MergeMethod), LandingMode: string(r.LandingMode),
 		Required: document[[]queue.Required]{append([]queue.Required{}, r.Required...)}, RequiredSource: string(r.RequiredSource), DraftPR: r.DraftPR,
 		AskedAt: stamp(r.AskedAt), StartedAt: stamp(r.StartedAt), Deadline: stamp(r.Deadline), EndedAt: stamp(r.EndedAt),
@@ -74,7 +75,7 @@ func (r runRow) run() queue.Run {
 		ID: queue.RunID(r.ID), Group: queue.GroupID(r.GroupID), Kind: queue.RunKind(r.Kind), State: queue.RunState(r.State),
 		Members: retyped[queue.EntryID](r.Members),
 		Base:    queue.Base{Commit: r.BaseCommit, Tree: r.BaseTree, Epoch: r.BaseEpoch, Seq: r.BaseSeq},
-		Chain:   unlessEmpty(r.Chain.v), Narrow: r.Narrow, Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
+		Chain:   unlessEmpty(r.Chain.v), Narrow: r.Narrow, Hedge: queue.EntryID(r.Hedge), Branch: r.Branch, Commit: r.Commit, Tree: r.Tree,
 		MergeMethod: queue.MergeMethod(r.MergeMethod), LandingMode: queue.LandingMode(r.LandingMode),
 		Required: unlessEmpty(r.Required.v), RequiredSource: queue.RequiredSource(r.RequiredSource), DraftPR: r.DraftPR,
 		AskedAt: time.Time(r.AskedAt), StartedAt: time.Time(r.StartedAt), Deadline: time.Time(r.Deadline), EndedAt: time.Time(r.EndedAt),
@@ -172,8 +173,8 @@ func saveRuns(ctx context.Context, tx *sqlx.Tx, q queue.ID, runs []queue.Run, be
 		ON CONFLICT (queue_id, id) DO UPDATE SET
 			group_id = excluded.group_id, kind = excluded.kind, state = excluded.state, members = excluded.members,
 			base_commit = excluded.base_commit, base_tree = excluded.base_tree, base_epoch = excluded.base_epoch,
-			base_seq = excluded.base_seq, chain = excluded.chain, narrow = excluded.narrow, branch = excluded.branch, commit = excluded.commit,
-			tree = excluded.tree, merge_method = excluded.merge_method, landing_mode = excluded.landing_mode,
+			base_seq = excluded.base_seq, chain = excluded.chain, narrow = excluded.narrow, hedge = excluded.hedge,
+			branch = excluded.branch, commit = excluded.commit, tree = excluded.tree, merge_method = excluded.merge_method, landing_mode = excluded.landing_mode,
 			required = excluded.required, required_source = excluded.required_source, draft_pr = excluded.draft_pr,
 			asked_at = excluded.asked_at, started_at = excluded.started_at, deadline = excluded.deadline,
 			ended_at = excluded.ended_at, why = excluded.why, message = excluded.message,

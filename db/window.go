@@ -95,13 +95,13 @@ func readGroups(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names) e
 	return nil
 }
 
-// readRuns reads the newest run of each group, the live runs, and those that
-// facts name. Of some runs the reports may be known already.
+// readRuns reads the newest run of each group, its hedges, the live runs, and those
+// that facts name. Of some runs the reports may be known already.
 func readRuns(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, n *names, known map[queue.RunID]map[string]queue.Report) error {
 	var rows []runRow
 	if err := tx.SelectContext(ctx, &rows, `
 		SELECT `+runColumns+` FROM runs
-		WHERE queue_id = $1 AND (state IN ('building', 'testing') OR id = ANY($2)
+		WHERE queue_id = $1 AND (state IN ('building', 'testing') OR hedge <> '' AND state <> 'stopped' OR id = ANY($2)
 			OR (commit <> '' AND commit = ANY($3)) OR branch = ANY($4))`,
 		int64(s.Queue.ID), pq.Array(texted(n.runs)), pq.Array(n.commits), pq.Array(n.branches)); err != nil {
 		return fmt.Errorf("read runs: %w", err)

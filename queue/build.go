@@ -22,11 +22,16 @@ func (d *decision) starts() bool {
 // startGroup gives one free slot of the line away.
 func (d *decision) startGroup() bool {
 	q := &d.s.Queue
+	for _, g := range d.line() {
+		if d.waits(g) && d.takeHedge(g) {
+			return true
+		}
+	}
 	if d.freeSlots() <= 0 {
 		return false
 	}
 	for _, g := range d.line() {
-		if g.Run == "" && g.Proof == 0 && !g.Direct && d.startable(g) {
+		if d.waits(g) && d.startable(g) {
 			d.start(g)
 			return true
 		}
@@ -48,6 +53,9 @@ func (d *decision) startGroup() bool {
 	return false
 }
 
+// waits reports whether a group of the line waits for a run.
+func (d *decision) waits(g *Group) bool { return g.Run == "" && g.Proof == 0 && !g.Direct }
+
 // targetKnown reports whether a chain can begin now. While somebody may have
 // moved the target nothing new begins on what it was: the read takes a moment.
 func (d *decision) targetKnown() bool {
@@ -55,7 +63,8 @@ func (d *decision) targetKnown() bool {
 	return t.Commit != "" && !t.Doubted && !t.Missing
 }
 
-// freeSlots are the slots of the line that no live run holds.
+// freeSlots are the slots of the line that no group's live run holds. Hedges give way:
+// see spareSlots.
 func (d *decision) freeSlots() int64 {
 	free := d.s.Queue.Concurrency
 	for _, g := range d.line() {
@@ -69,7 +78,7 @@ func (d *decision) freeSlots() int64 {
 // startable reports whether a waiting group can begin: its pause is over, and
 // nothing that it is tested on top of holds it up.
 func (d *decision) startable(g *Group) bool {
-	return d.due(g.NotBefore) && !slices.ContainsFunc(d.ahead(g), func(a *Group) bool { return !d.built(a) })
+	return d.due(g.NotBefore) && d.allBuilt(d.ahead(g))
 }
 
 // built reports whether the branch of a group is, or is built in this same decision.
@@ -123,11 +132,13 @@ func (d *decision) group(place int, members ...*Entry) *Group {
 	return g
 }
 
-// start asks for a run of a group: the entries ahead, then its own, on top of
-// the run directly ahead where that one's chain is the beginning of this one's.
-func (d *decision) start(g *Group) {
+// start asks for a run of a group on top of all that is ahead.
+func (d *decision) start(g *Group) { d.startOn(g, d.ahead(g)) }
+
+// startOn asks for a run of a group: the entries of groups ahead, then its own, on top
+// of the run directly ahead where that one's chain is the beginning of this one's.
+func (d *decision) startOn(g *Group, ahead []*Group) *Run {
 	q := &d.s.Queue
-	ahead := d.ahead(g)
 	base := Base{Commit: q.Target.Commit, Tree: q.Target.Tree, Epoch: q.Target.Epoch, Seq: q.LandedSeq()}
 	prefix := d.steps(ahead...)
 	if len(ahead) > 0 {
@@ -143,7 +154,9 @@ func (d *decision) start(g *Group) {
 			}
 		}
 	}
-	d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...)).Narrow = !d.closed(ahead)
+	r := d.run(g, MainRun, base, append(append([]Step{}, prefix...), d.steps(g)...))
+	r.Narrow = !d.closed(ahead)
+	return r
 }
 
 // missesNothing reports whether all that has landed since a run's chain began

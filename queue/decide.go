@@ -60,6 +60,7 @@ var stages = []struct {
 	{"admit", (*decision).admit},          // who is ready
 	{"urgent", (*decision).urgent},        // who goes in front of what runs
 	{"starts", (*decision).starts},        // who gets a slot
+	{"hedges", (*decision).hedges},        // who is also tested without somebody
 	{"landing", (*decision).land},         // who lands
 	{"mode", (*decision).mode},            // the end of a mode switch
 }
@@ -74,7 +75,7 @@ func (d *decision) settle() {
 
 // once runs the stages up to the first that changes something.
 func (d *decision) once() bool {
-	d.wake = time.Time{}
+	d.wake, d.known.doubts = time.Time{}, nil
 	for _, stage := range stages {
 		if stage.run(d) {
 			return true
@@ -273,8 +274,10 @@ func (d *decision) neededLanded() []Landed {
 	const echoes = 100
 	oldest := d.s.Queue.LandedSeq() - echoes
 	for _, g := range d.s.Groups {
-		if r := d.s.run(g); r != nil && r.Base.Epoch == d.s.Queue.Target.Epoch {
-			oldest = min(oldest, r.Base.Seq)
+		for _, r := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
+			if r != nil && r.Base.Epoch == d.s.Queue.Target.Epoch {
+				oldest = min(oldest, r.Base.Seq)
+			}
 		}
 	}
 	landed := d.s.Queue.Landed

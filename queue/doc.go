@@ -52,6 +52,7 @@
 //	admit     who is ready
 //	urgent    who goes in front of what runs
 //	starts    who gets a free slot
+//	hedges    who is also tested without somebody (adaptive queues)
 //	landing   who lands
 //	mode      whether a mode switch is over
 //
@@ -144,6 +145,13 @@
 // more, alone on the target, before it is blamed; and it is no proof of what is ahead of it.
 // So is every failure in such lanes where the settings forgive flakes, for those behind
 // start without it and do not clear it.
+//
+// In such lanes slots that nobody wants hedge (hedge.go): a group is also tested without
+// one that is ahead of it and may well fail ([Run.Hedge]), up to three times. When that one
+// fails, the group takes over what it was tested as without it, and need not start anew. How
+// likely one is to fail is known better with each run that fails or passes with it. A hedge
+// is nobody's base and proves nothing until then, and ends when somebody wants its slot, or
+// when nothing can come of it any more.
 //
 // # Quarantine
 //

@@ -278,12 +278,13 @@ func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 		if r == nil {
 			return "Its tests are starting.", time.Time{}
 		}
+		text := d.notTested(r) + d.hedgedText(g)
 		if until := r.judge(d.now, d.s.TestChecks).until; !until.IsZero() {
-			return d.notTested(r), until
+			return text, until
 		}
-		return d.notTested(r), r.Deadline
+		return text, r.Deadline
 	case PendingFailure:
-		return "Its tests failed. Whether that is its own fault is decided when everything ahead of it has landed or left.", time.Time{}
+		return "Its tests failed. Whether that is its own fault is decided when everything ahead of it has landed or left." + d.hedgedText(g), time.Time{}
 	default: // passed
 		switch {
 		case !q.State.Lands() || q.Target.Missing:
@@ -293,6 +294,29 @@ func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 		default:
 			return "It passed and lands next.", time.Time{}
 		}
+	}
+}
+
+// hedgedText says without whom a group is tested besides.
+func (d *decision) hedgedText(g *Group) string {
+	var without []*Entry
+	for _, r := range d.hedgesOf(g) {
+		if e := d.s.Entries[r.Hedge]; e != nil {
+			without = append(without, e)
+		}
+	}
+	slices.SortFunc(without, Compare)
+	names := make([]string, len(without))
+	for i, e := range without {
+		names[i] = fmt.Sprintf("#%d", e.Number)
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(" It is also tested without %s, in case that fails.", names[0])
+	default:
+		return fmt.Sprintf(" It is also tested without each of %s, in case that fails.", list(names))
 	}
 }
 

@@ -14,6 +14,8 @@ type known struct {
 	landed map[landing]int64 // what is in Queue.Landed: its Seq
 	tally  *tally            // of Snapshot.Recent
 	risks  map[EntryID]float64
+	hedges map[GroupID][]*Run // those that may serve; see hedgesChanged
+	doubts map[GroupID]float64
 }
 
 // landing is one submission that landed, by its pull request: that has one entry

@@ -221,9 +221,10 @@ func (d *decision) merged(l *Landing, step LandedStep, on string) {
 		return
 	}
 	q.Landed = append(q.Landed[:len(q.Landed):len(q.Landed)], Landed{
-		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: step.Commit, Tree: step.Tree,
+		Seq: q.LandedSeq() + 1, Entry: e.ID, Submission: e.Submission, PR: e.Number, Commit: step.Commit, Tree: step.Tree, Hedged: true,
 	})
 	d.known.landed = nil
+	d.landsBeside(e)
 	e.LandedCommit = step.Commit
 	d.receipt(l, step, e.VerifiedBy, on)
 	why := MergedByQueue

@@ -115,6 +115,9 @@ func (d *decision) leaveGroup(e *Entry) {
 // dissolve ends a group; its entries are where the caller put them.
 func (d *decision) dissolve(g *Group) {
 	d.discard(g)
+	for _, r := range d.hedgesOf(g) {
+		d.dropHedge(r)
+	}
 	d.lineChanged()
 	d.s.Line = slices.DeleteFunc(d.s.Line, func(id GroupID) bool { return id == g.ID })
 	d.s.Parts = slices.DeleteFunc(d.s.Parts, func(id GroupID) bool { return id == g.ID })
@@ -124,14 +127,18 @@ func (d *decision) dissolve(g *Group) {
 	}
 }
 
-// discard parts a group from its run, for whatever reason, and has the run's
-// branch removed. It is the one place where that is asked for.
+// discard parts a group from its run, for whatever reason.
 func (d *decision) discard(g *Group) {
 	r := d.s.run(g)
 	g.Run = ""
-	if r == nil {
-		return
+	if r != nil {
+		d.drop(r)
 	}
+}
+
+// drop stops a run that is live, and has its branch removed. It is the one place
+// where that is asked for.
+func (d *decision) drop(r *Run) {
 	live := r.State.Live()
 	if live {
 		r.State, r.EndedAt = Stopped, d.now

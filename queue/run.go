@@ -129,6 +129,10 @@ type Run struct {
 	// does not overlap. When it passes it proves nobody else, and its failure proves
 	// nothing: see confirm.
 	Narrow bool
+	// Hedge is the entry that it leaves out although that is ahead, for the case that it
+	// fails: such a run is not that of its group, until the group takes it over. "" for
+	// any other.
+	Hedge  EntryID
 	Branch string // without refs/heads/
 	// Commit and Tree are those of the last step: what CI tests.
 	Commit string
@@ -171,7 +175,7 @@ type Run struct {
 // same reports whether nothing of two runs differs: see Entry.same.
 func (r *Run) same(o *Run) bool {
 	return r.ID == o.ID && r.Group == o.Group && r.Kind == o.Kind && r.State == o.State &&
-		oneList(r.Members, o.Members) && r.Base == o.Base && oneList(r.Chain, o.Chain) && r.Narrow == o.Narrow && r.Branch == o.Branch &&
+		oneList(r.Members, o.Members) && r.Base == o.Base && oneList(r.Chain, o.Chain) && r.Narrow == o.Narrow && r.Hedge == o.Hedge && r.Branch == o.Branch &&
 		r.Commit == o.Commit && r.Tree == o.Tree && r.MergeMethod == o.MergeMethod && r.LandingMode == o.LandingMode &&
 		oneList(r.Required, o.Required) && r.RequiredSource == o.RequiredSource && r.DraftPR == o.DraftPR &&
 		maps.EqualFunc(r.Checks, o.Checks, Report.same) && slices.EqualFunc(r.Results, o.Results, TestResults.same) &&

@@ -7,7 +7,7 @@ import "time"
 // store reads it under the lock of the queue's row:
 //
 //   - every group of the line and of the bisections, with its members;
-//   - the newest run of each group, and every live run;
+//   - the newest run of each group, its hedges, and every live run;
 //   - every entry that a waiting fact names (by pull request, by commit) or
 //     that a chain of one of those runs includes;
 //   - the first free pending entries in order (see Before), as many as the

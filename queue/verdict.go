@@ -205,6 +205,11 @@ func (d *decision) overdue(g *Group, r *Run, waiting []string) bool {
 		d.fail(g, r, ChecksNeverStarted, fmt.Sprintf("No report arrived for %s on the test branch %s. Most likely no workflow runs on pushes to it: this is the set-up's fault, not the pull request's.", strings.Join(never, ", "), r.Branch))
 		return true
 	}
+	return d.readChecks(r)
+}
+
+// readChecks has the checks of a run read, when it is time. That changes nothing yet.
+func (d *decision) readChecks(r *Run) bool {
 	if !r.ReadAfter.IsZero() && d.due(r.ReadAfter) {
 		r.ReadAfter = time.Time{}
 		d.actions = append(d.actions, ReadChecks{Queue: d.s.Queue.ID, Run: r.ID, Commit: r.Commit})
@@ -250,9 +255,13 @@ func (d *decision) interrupt(g *Group, r *Run, names []string) {
 func (d *decision) pass(g *Group, r *Run, cleared []string) {
 	r.State, r.EndedAt, r.Cleared = RunPassed, d.now, cleared
 	d.silent(nil)
-	if g.Part != nil { // what passes in a bisection is given back, not passed
-		return
+	if g.Part == nil { // what passes in a bisection is given back, not passed
+		d.hasPassed(g, r)
 	}
+}
+
+// hasPassed passes the members of a group by its run.
+func (d *decision) hasPassed(g *Group, r *Run) {
 	for _, e := range d.s.members(g) {
 		e.VerifiedBy = r.ID
 		d.move(e, TestsPassed, TestRunPassed, passedText(r), Actor{}, r.ID)
@@ -270,8 +279,13 @@ func passedText(r *Run) string {
 // fail records a failed run. Whose failure it is, is decided later.
 func (d *decision) fail(g *Group, r *Run, why Reason, message string) {
 	r.State, r.EndedAt, r.Why, r.Message = RunFailed, d.now, why, message
+	d.hasFailed(g, r)
+}
+
+// hasFailed has the members of a group wait for whose failure that of its run is.
+func (d *decision) hasFailed(g *Group, r *Run) {
 	for _, e := range d.s.members(g) {
-		d.move(e, PendingFailure, why, message, Actor{}, r.ID)
+		d.move(e, PendingFailure, r.Why, r.Message, Actor{}, r.ID)
 	}
 }
 

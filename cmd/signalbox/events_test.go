@@ -361,7 +361,7 @@ func (w *town) tick(a []string) error {
 func (w *town) testedRun(number int64) (commit, branch string, err error) {
 	err = w.service.db.SQL().QueryRowContext(w.ctx, `
 		SELECT r.commit, r.branch FROM runs r JOIN entries e ON e.queue_id = r.queue_id AND e.id = ANY(r.members)
-		WHERE r.queue_id = $1 AND e.pr = $2 AND r.commit <> ''
+		WHERE r.queue_id = $1 AND e.pr = $2 AND r.commit <> '' AND r.hedge = ''
 		ORDER BY r.state IN ('building', 'testing') DESC, r.asked_at DESC, r.id LIMIT 1`, int64(w.queue.ID), number).Scan(&commit, &branch)
 	if err != nil {
 		err = fmt.Errorf("find the run that tests #%d: %w", number, err)

@@ -493,6 +493,20 @@ func (w *town) CI(number int64, check, result string) error {
 	return w.sim.RemoveRuleset(w.name, rule)
 }
 
+// Hedge reports on the newest run that tests a pull request without another.
+func (w *town) Hedge(number, without int64, check, result string) error {
+	var commit string
+	err := w.service.db.SQL().QueryRowContext(w.ctx, `
+		SELECT r.commit FROM runs r JOIN entries e ON e.queue_id = r.queue_id AND e.id = ANY(r.members)
+			JOIN entries o ON o.queue_id = r.queue_id AND o.id::text = r.hedge
+		WHERE r.queue_id = $1 AND e.pr = $2 AND o.pr = $3 AND r.commit <> ''
+		ORDER BY r.state IN ('building', 'testing') DESC, r.asked_at DESC, r.id LIMIT 1`, int64(w.queue.ID), number, without).Scan(&commit)
+	if err != nil {
+		return fmt.Errorf("find the run that tests #%d without #%d: %w", number, without, err)
+	}
+	return w.sim.Report(w.ctx, githubsim.Report{Repo: w.name, SHA: commit, Name: check, Conclusion: result})
+}
+
 // Quarantine switches quarantine on, and has these checks be ones whose jobs
 // upload results.
 func (w *town) Quarantine(checks []string) error {

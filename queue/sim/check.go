@@ -85,11 +85,14 @@ func (c *Checker) slots(w *World) error {
 	for _, r := range w.state.Runs {
 		if r.State.Live() {
 			live[r.Kind]++
-			perGroup[r.Group]++
+			g := w.state.Groups[r.Group]
+			if r.Hedge == "" {
+				perGroup[r.Group]++
+			}
 			if perGroup[r.Group] > 1 {
 				return fmt.Errorf("group %d has two live runs", r.Group)
 			}
-			if g := w.state.Groups[r.Group]; g == nil || g.Run != r.ID {
+			if g == nil || (r.Hedge == "") != (g.Run == r.ID) {
 				return fmt.Errorf("run %s lives without its group", r.ID)
 			}
 		}

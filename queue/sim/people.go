@@ -287,14 +287,24 @@ func (w *World) Set(c queue.Change) {
 }
 
 // RunOf finds the run that tests a pull request: the live one, else the newest.
-func (w *World) RunOf(number int64) *queue.Run {
+func (w *World) RunOf(number int64) *queue.Run { return w.runWithout(number, "") }
+
+// HedgeOf finds the run that tests a pull request without another one that is ahead.
+func (w *World) HedgeOf(number, without int64) *queue.Run {
+	if e := w.Entry(without); e != nil {
+		return w.runWithout(number, e.ID)
+	}
+	return nil
+}
+
+func (w *World) runWithout(number int64, without queue.EntryID) *queue.Run {
 	e := w.Entry(number)
 	if e == nil {
 		return nil
 	}
 	var runs []*queue.Run
 	for _, r := range w.state.Runs {
-		if slices.Contains(r.Members, e.ID) {
+		if slices.Contains(r.Members, e.ID) && r.Hedge == without {
 			runs = append(runs, r)
 		}
 	}

@@ -153,7 +153,7 @@ func (e *engine) follow(plan queue.Plan) {
 	})
 	maps.DeleteFunc(e.s.Runs, func(id queue.RunID, r *queue.Run) bool {
 		g := e.s.Groups[r.Group]
-		gone := g == nil || g.Run != id
+		gone := g == nil || g.Run != id && r.Hedge == ""
 		if gone {
 			delete(e.at, e.runs[id])
 			delete(e.runs, id)
@@ -177,11 +177,11 @@ func (e *engine) room() int {
 	return int(min((min(max(freeSlots(e.s), 0), most)+1)*size, most))
 }
 
-// freeSlots are the slots of the line that no live run holds.
+// freeSlots are the slots of the line that no live run holds; hedges give way.
 func freeSlots(s *queue.Snapshot) int64 {
 	free := s.Queue.Concurrency
 	for _, r := range s.Runs {
-		if r.State.Live() && r.Kind == queue.MainRun {
+		if r.State.Live() && r.Kind == queue.MainRun && r.Hedge == "" {
 			free--
 		}
 	}

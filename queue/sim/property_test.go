@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -138,6 +140,7 @@ func TestLanesThatTouch(t *testing.T) {
 		p.do(t, map[string]func(*rapid.T){
 			"": all[""], "report": all["report"], "report on": all["report"], "time": all["time"], "cancel": all["cancel"],
 			"restart": all["restart"], "push": all["push"], "urgent": all["submit"], "touch": touch, "touch too": touch,
+			"hedge": p.hedge, "hedge too": p.hedge,
 		})
 	})
 }
@@ -394,6 +397,25 @@ func (p *people) report(t *rapid.T) {
 		return
 	}
 	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 && p.w.state.Groups[r.Group].Interrupted == 0 {
+		result = "cancelled"
+	}
+	p.w.Report(r.Commit, "ci", result)
+}
+
+// hedge has CI report on any run that tests a pull request without another.
+func (p *people) hedge(t *rapid.T) {
+	var live []*queue.Run
+	for _, id := range slices.Sorted(maps.Keys(p.w.state.Runs)) {
+		if r := p.w.state.Runs[id]; r.Hedge != "" && r.State == queue.RunTesting {
+			live = append(live, r)
+		}
+	}
+	if len(live) == 0 || p.w.Auto {
+		return
+	}
+	r := rapid.SampledFrom(live).Draw(t, "hedge")
+	result := p.w.Judge(r.Commit, "ci")
+	if rapid.IntRange(0, 9).Draw(t, "cancelled") == 0 {
 		result = "cancelled"
 	}
 	p.w.Report(r.Commit, "ci", result)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,6 +48,8 @@ type Town interface {
 	Change(c queue.Change) error
 	// CI reports a check on the commit of the newest run that tests a pull request.
 	CI(number int64, check, result string) error
+	// Hedge does so on that of the newest run that tests it without another one.
+	Hedge(number, without int64, check, result string) error
 
 	// Quarantine has the repository excuse what quarantined tests do; the jobs
 	// of these checks upload test results.
@@ -205,6 +208,10 @@ var verbs = map[string]func(p *Player, args []string) (string, error){
 		}
 		return "", p.town.CI(number(a, 0), check, a[1])
 	},
+	// hedge 3 2 success: CI reports on the run that tests #3 without #2
+	"hedge": func(p *Player, a []string) (string, error) {
+		return "", p.town.Hedge(number(a, 0), number(a, 1), "ci", a[2])
+	},
 	// quarantine ci: from now on failures of quarantined tests are excused, and
 	// the jobs of the check ci upload test results
 	"quarantine": func(p *Player, a []string) (string, error) { return "", p.town.Quarantine(a) },
@@ -334,6 +341,7 @@ func (p *Player) show([]string) (string, error) {
 			out.WriteString(" on" + numbers(r.Ahead()))
 		}
 		out.WriteString("\n")
+		hedges(&out, s, id)
 	}
 	var free []*queue.Entry
 	for _, e := range s.Entries {
@@ -351,6 +359,18 @@ func (p *Player) show([]string) (string, error) {
 		fmt.Fprintf(&out, "  #%d %s\n", e.Number, e.State)
 	}
 	return out.String(), nil
+}
+
+// hedges draws the runs that test a group without somebody.
+func hedges(out *strings.Builder, s *queue.Snapshot, group queue.GroupID) {
+	var lines []string
+	for _, r := range s.Runs {
+		if r.Group == group && r.Hedge != "" && r.State != queue.Stopped {
+			lines = append(lines, fmt.Sprintf("    without #%d: %s on%s\n", s.Entries[r.Hedge].Number, r.State, cmp.Or(numbers(r.Ahead()), " main")))
+		}
+	}
+	slices.Sort(lines)
+	out.WriteString(strings.Join(lines, ""))
 }
 
 // explain prints what people are told about a pull request.

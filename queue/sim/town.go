@@ -67,6 +67,16 @@ func (w *World) CI(number int64, check, result string) error {
 	return nil
 }
 
+// Hedge reports on the newest run that tests a pull request without another.
+func (w *World) Hedge(number, without int64, check, result string) error {
+	r := w.HedgeOf(number, without)
+	if r == nil || r.Commit == "" {
+		return fmt.Errorf("no run tests #%d without #%d", number, without)
+	}
+	w.Report(r.Commit, check, result)
+	return nil
+}
+
 // Quarantine has the repository excuse what quarantined tests do.
 func (w *World) Quarantine(checks []string) error {
 	w.state.TestChecks = checks

@@ -1,0 +1,309 @@
+package queue
+
+import (
+	"cmp"
+	"slices"
+)
+
+// This file hedges: on slots that nobody else wants, a group in the lanes of an
+// adaptive queue is also tested without one that is ahead of it and may well fail.
+// When that fails, the group need not start anew: it takes the run over.
+
+const (
+	// hedgeFrom is the chance of failing from which on others are also tested
+	// without a group.
+	hedgeFrom = 0.1
+	// hedgesEach is how many hedges a group has at most.
+	hedgesEach = 3
+)
+
+// hedges notes what came of hedges, ends those of which nothing can come any more,
+// and begins new ones.
+func (d *decision) hedges() bool { return d.endHedges() || d.beginHedge() }
+
+// hedgesOf are the hedges of a group, in the order in which they were begun.
+func (d *decision) hedgesOf(g *Group) []*Run {
+	if d.known.hedges == nil {
+		d.known.hedges = map[GroupID][]*Run{}
+		for _, r := range d.s.Runs {
+			if r.hedges() {
+				d.known.hedges[r.Group] = append(d.known.hedges[r.Group], r)
+			}
+		}
+		for _, runs := range d.known.hedges {
+			slices.SortFunc(runs, (*Run).after)
+		}
+	}
+	return d.known.hedges[g.ID]
+}
+
+// hedgesChanged forgets who has which hedges.
+func (d *decision) hedgesChanged() { d.known.hedges = nil }
+
+// hedges reports whether a run is a hedge that its group may yet take over.
+func (r *Run) hedges() bool { return r.Hedge != "" && r.State != Stopped }
+
+// after orders runs as they were asked for: no two have one stamp.
+func (r *Run) after(o *Run) int { return cmp.Compare(r.Own()[0].Stamp, o.Own()[0].Stamp) }
+
+// endHedges notes the end of one hedge, or ends one.
+func (d *decision) endHedges() bool {
+	var newest *Run
+	for _, g := range d.line() {
+		for _, r := range d.hedgesOf(g) {
+			if d.hedgeOver(r) {
+				return true
+			}
+			if !d.mayServe(g, r) {
+				d.dropHedge(r)
+				return true
+			}
+			if r.State.Live() && (newest == nil || r.after(newest) > 0) {
+				newest = r
+			}
+		}
+	}
+	if newest == nil || d.spareSlots() >= 0 {
+		return false
+	}
+	d.dropHedge(newest)
+	return true
+}
+
+// hedgeOver notes that a live hedge has ended. What could not be built, or was spoilt,
+// stays until it is dropped, so that it is not begun again and again.
+func (d *decision) hedgeOver(r *Run) bool {
+	switch {
+	case !r.State.Live():
+		return false
+	case r.NotBuilt != nil:
+		r.State, r.EndedAt, r.Message, r.NotBuilt = Interrupted, d.now, r.NotBuilt.Message, nil
+		return true
+	case r.Spoilt != "", d.due(r.Deadline):
+		r.State, r.EndedAt, r.Message = Interrupted, d.now, cmp.Or(r.Spoilt, "Nobody told in time what became of it.")
+		return true
+	case r.State == Building:
+		return false
+	}
+	j := r.judge(d.now, d.s.TestChecks)
+	switch j.verdict {
+	case VerdictPassed:
+		r.State, r.EndedAt, r.Cleared = RunPassed, d.now, j.cleared
+	case VerdictFailed:
+		r.State, r.EndedAt, r.Why, r.Message = RunFailed, d.now, RequiredStatusFailed, d.failedText(r, j.names)
+	case VerdictInterrupted:
+		r.State, r.EndedAt, r.Why, r.Message = Interrupted, d.now, ChecksInterrupted, list(j.names)+" was cancelled."
+	default:
+		d.wakeAt(j.until)
+		return d.readChecks(r)
+	}
+	return true
+}
+
+// mayServe reports whether a group may yet want a hedge: it tests what the group would
+// be tested on if the one that it leaves out were not there, or is not there any more.
+func (d *decision) mayServe(g *Group, r *Run) bool {
+	if !d.narrow() || r.Base.Epoch != d.s.Queue.Target.Epoch {
+		return false
+	}
+	ahead := d.ahead(g)
+	if g.Run != "" {
+		without := d.inLine(r.Hedge)
+		if without == nil || !slices.Contains(ahead, without) || r.State.Live() && d.doubts()[without.ID] == 0 {
+			return false
+		}
+		ahead = except(ahead, without)
+	}
+	return d.isChain(r.Chain, r.Base.Seq, append(ahead[:len(ahead):len(ahead)], g)...)
+}
+
+// inLine is the group of an entry, nil if it is in none of the line.
+func (d *decision) inLine(id EntryID) *Group {
+	if e := d.s.Entries[id]; e != nil && e.Group != 0 {
+		if g := d.s.Groups[e.Group]; g != nil && g.Part == nil {
+			return g
+		}
+	}
+	return nil
+}
+
+// except is a list of groups without one.
+func except(groups []*Group, g *Group) []*Group {
+	return slices.DeleteFunc(slices.Clone(groups), func(o *Group) bool { return o == g })
+}
+
+// dropHedge ends a hedge that nobody will take over.
+func (d *decision) dropHedge(r *Run) {
+	d.drop(r)
+	r.State = Stopped // whatever came of it means nothing
+	d.hedgesChanged()
+}
+
+// takeHedge has a group that waits for a run take over a hedge that tests exactly what
+// it would begin now.
+func (d *decision) takeHedge(g *Group) bool {
+	for _, r := range d.hedgesOf(g) {
+		if r.State == Interrupted || r.MergeMethod != d.s.Queue.MergeMethod || !d.mayServe(g, r) || !d.sawLandings(r) {
+			continue
+		}
+		g.Run, r.Hedge, r.Narrow = r.ID, "", !d.closed(d.ahead(g))
+		d.hedgesChanged()
+		if r.State == Building {
+			return true
+		}
+		for _, e := range d.s.members(g) {
+			d.move(e, Testing, TestRunStarted, d.testedWith(r)+" That had been begun in case it would be needed.", Actor{}, r.ID)
+		}
+		switch r.State {
+		case RunPassed:
+			d.hasPassed(g, r)
+		case RunFailed:
+			d.hasFailed(g, r)
+		}
+		return true
+	}
+	return false
+}
+
+// landsBeside drops the hedges that lack an entry which lands now and which they would
+// have to be tested with. The run that counts has all that lands before its group and
+// overlaps it, because that was ahead; while the group was suspect others were not, and
+// a group that is tested again begins with them.
+func (d *decision) landsBeside(e *Entry) {
+	if !d.narrow() {
+		return
+	}
+	targets := d.targetsOf(e)
+	for _, g := range d.line() {
+		overlaps := func(m *Entry) bool { return targets.Overlaps(d.targetsOf(m)) }
+		for _, r := range d.hedgesOf(g) {
+			if !r.Includes(e) && slices.ContainsFunc(d.s.members(g), overlaps) {
+				d.dropHedge(r)
+			}
+		}
+	}
+}
+
+// sawLandings reports whether whoever landed something since a hedge began would have
+// dropped it: a program that knows of no hedges would not have.
+func (d *decision) sawLandings(r *Run) bool {
+	return !slices.ContainsFunc(d.landedSince(r.Base.Seq), func(l Landed) bool {
+		return !l.Hedged && !slices.ContainsFunc(r.Chain, l.is)
+	})
+}
+
+// spareSlots are the free slots that no hedge holds. Hedges give way to everybody, so
+// there may be less than none for a moment.
+func (d *decision) spareSlots() int64 {
+	spare := d.freeSlots()
+	for _, g := range d.line() {
+		for _, r := range d.hedgesOf(g) {
+			if r.State.Live() {
+				spare--
+			}
+		}
+	}
+	return spare
+}
+
+// beginHedge gives a spare slot to the group that most probably will need a hedge.
+func (d *decision) beginHedge() bool {
+	if !d.narrow() || !d.s.Queue.State.Retests() || !d.targetKnown() || d.spareSlots() <= 0 {
+		return false
+	}
+	var hedged, without *Group
+	most := hedgeFrom
+	for _, g := range d.line() {
+		if d.groupLands(g.ID) || !d.tested(g) || len(d.hedgesOf(g)) >= hedgesEach {
+			continue
+		}
+		for _, a := range d.ahead(g) {
+			if p := d.doubts()[a.ID]; (p > most || without == nil && p == most) && !d.hedged(g, a) && d.allBuilt(except(d.ahead(g), a)) {
+				hedged, without, most = g, a, p
+			}
+		}
+	}
+	if hedged == nil {
+		return false
+	}
+	run := hedged.Run
+	r := d.startOn(hedged, except(d.ahead(hedged), without))
+	hedged.Run, r.Hedge = run, without.Members[0]
+	d.hedgesChanged()
+	return true
+}
+
+// tested reports whether CI is at work on a group's run, or has failed it.
+func (d *decision) tested(g *Group) bool {
+	state := d.state(g)
+	return state == Testing || state == PendingFailure
+}
+
+// hedged reports whether a group has a hedge against the failure of another.
+func (d *decision) hedged(g, without *Group) bool {
+	return slices.ContainsFunc(d.hedgesOf(g), func(r *Run) bool { return slices.Contains(without.Members, r.Hedge) })
+}
+
+func (d *decision) allBuilt(groups []*Group) bool {
+	return !slices.ContainsFunc(groups, func(g *Group) bool { return !d.built(g) })
+}
+
+// doubts are the chances that groups of the line fail, by all that is known now. Before
+// anything is known that is the estimate of chance.go, but nobody is surer than those of
+// the queue are on average: an estimate says little of those who break only together.
+// One on top of which somebody has passed is not doubted. A run that failed lets
+// everybody in it be doubted more, the more so the less likely the others explain it.
+func (d *decision) doubts() map[GroupID]float64 {
+	if d.known.doubts != nil {
+		return d.known.doubts
+	}
+	prior := d.priors()
+	odds := make(map[GroupID]float64, len(prior))
+	for id, p := range prior {
+		odds[id] = oddsOf(p)
+	}
+	for _, g := range d.line() {
+		if d.state(g) != PendingFailure {
+			continue
+		}
+		all := 1 - prior[g.ID] // that everybody in the run is good
+		for _, a := range d.ahead(g) {
+			all *= 1 - prior[a.ID]
+		}
+		for _, a := range d.ahead(g) {
+			const least = 0.01 // runs fail for no reason, too
+			odds[a.ID] /= max(1-all/(1-prior[a.ID]), least)
+		}
+	}
+	for id, o := range odds {
+		odds[id] = o / (1 + o)
+	}
+	d.known.doubts = odds
+	return odds
+}
+
+// priors are the chances that groups of the line fail, before failed runs are counted.
+func (d *decision) priors() map[GroupID]float64 {
+	const most = 0.99
+	mean := d.tally().here.near(imaginedMean, imaginedHere)
+	prior := map[GroupID]float64{}
+	for _, g := range d.line() {
+		pass := 1.0
+		for _, e := range d.s.members(g) {
+			pass *= 1 - max(d.risk(e), mean)
+		}
+		prior[g.ID] = min(1-pass, most)
+	}
+	for _, g := range d.line() {
+		switch {
+		case g.Direct:
+			prior[g.ID] = 0
+		case d.state(g) == TestsPassed:
+			prior[g.ID] = 0
+			for _, a := range d.ahead(g) {
+				prior[a.ID] = 0
+			}
+		}
+	}
+	return prior
+}
