@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -21,24 +22,27 @@ const (
 // and begins new ones.
 func (d *decision) hedges() bool { return d.endHedges() || d.beginHedge() }
 
-// hedgesOf are the hedges of a group, in the order in which they were begun.
-func (d *decision) hedgesOf(g *Group) []*Run {
-	if d.known.hedges == nil {
-		d.known.hedges = map[GroupID][]*Run{}
+// hedged are the groups that have hedges, with those in the order in which they were begun.
+func (d *decision) hedged() map[GroupID][]*Run {
+	if d.known.hedged == nil {
+		d.known.hedged = map[GroupID][]*Run{}
 		for _, r := range d.s.Runs {
 			if r.hedges() {
-				d.known.hedges[r.Group] = append(d.known.hedges[r.Group], r)
+				d.known.hedged[r.Group] = append(d.known.hedged[r.Group], r)
 			}
 		}
-		for _, runs := range d.known.hedges {
+		for _, runs := range d.known.hedged {
 			slices.SortFunc(runs, (*Run).after)
 		}
 	}
-	return d.known.hedges[g.ID]
+	return d.known.hedged
 }
 
+// hedgesOf are the hedges of a group.
+func (d *decision) hedgesOf(g *Group) []*Run { return d.hedged()[g.ID] }
+
 // hedgesChanged forgets who has which hedges.
-func (d *decision) hedgesChanged() { d.known.hedges = nil }
+func (d *decision) hedgesChanged() { d.known.hedged = nil }
 
 // hedges reports whether a run is a hedge that its group may yet take over.
 func (r *Run) hedges() bool { return r.Hedge != "" && r.State != Stopped }
@@ -49,12 +53,13 @@ func (r *Run) after(o *Run) int { return cmp.Compare(r.Own()[0].Stamp, o.Own()[0
 // endHedges notes the end of one hedge, or ends one.
 func (d *decision) endHedges() bool {
 	var newest *Run
-	for _, g := range d.line() {
-		for _, r := range d.hedgesOf(g) {
+	for _, id := range slices.Sorted(maps.Keys(d.hedged())) {
+		_, inLine := d.lineup().place[id]
+		for _, r := range d.hedged()[id] {
 			if d.hedgeOver(r) {
 				return true
 			}
-			if !d.mayServe(g, r) {
+			if !inLine || !d.mayServe(d.s.Groups[id], r) {
 				d.dropHedge(r)
 				return true
 			}
@@ -196,8 +201,8 @@ func (d *decision) sawLandings(r *Run) bool {
 // there may be less than none for a moment.
 func (d *decision) spareSlots() int64 {
 	spare := d.freeSlots()
-	for _, g := range d.line() {
-		for _, r := range d.hedgesOf(g) {
+	for _, runs := range d.hedged() {
+		for _, r := range runs {
 			if r.State.Live() {
 				spare--
 			}
@@ -211,24 +216,24 @@ func (d *decision) beginHedge() bool {
 	if !d.narrow() || !d.s.Queue.State.Retests() || !d.targetKnown() || d.spareSlots() <= 0 {
 		return false
 	}
-	var hedged, without *Group
+	var group, without *Group
 	most := hedgeFrom
 	for _, g := range d.line() {
 		if d.groupLands(g.ID) || !d.tested(g) || len(d.hedgesOf(g)) >= hedgesEach {
 			continue
 		}
 		for _, a := range d.ahead(g) {
-			if p := d.doubts()[a.ID]; (p > most || without == nil && p == most) && !d.hedged(g, a) && d.allBuilt(except(d.ahead(g), a)) {
-				hedged, without, most = g, a, p
+			if p := d.doubts()[a.ID]; (p > most || without == nil && p == most) && !d.hedgedAgainst(a, g) && d.allBuilt(except(d.ahead(g), a)) {
+				group, without, most = g, a, p
 			}
 		}
 	}
-	if hedged == nil {
+	if group == nil {
 		return false
 	}
-	run := hedged.Run
-	r := d.startOn(hedged, except(d.ahead(hedged), without))
-	hedged.Run, r.Hedge = run, without.Members[0]
+	run := group.Run
+	r := d.startOn(group, except(d.ahead(group), without))
+	group.Run, r.Hedge = run, without.Members[0]
 	d.hedgesChanged()
 	return true
 }
@@ -239,8 +244,8 @@ func (d *decision) tested(g *Group) bool {
 	return state == Testing || state == PendingFailure
 }
 
-// hedged reports whether a group has a hedge against the failure of another.
-func (d *decision) hedged(g, without *Group) bool {
+// hedgedAgainst reports whether a group has a hedge against the failure of another.
+func (d *decision) hedgedAgainst(without, g *Group) bool {
 	return slices.ContainsFunc(d.hedgesOf(g), func(r *Run) bool { return slices.Contains(without.Members, r.Hedge) })
 }
 

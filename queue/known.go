@@ -14,7 +14,7 @@ type known struct {
 	landed map[landing]int64 // what is in Queue.Landed: its Seq
 	tally  *tally            // of Snapshot.Recent
 	risks  map[EntryID]float64
-	hedges map[GroupID][]*Run // those that may serve; see hedgesChanged
+	hedged map[GroupID][]*Run // see hedgesChanged
 	doubts map[GroupID]float64
 }
 
