@@ -36,11 +36,11 @@ var Goals = []Goal{
 	{"A2", "A1 lanes 500/h", Limits{Cost: 1.30}, Limits{Cost: 1.15}},
 	{"A3", "A3 single 60/h", Limits{P50: 0.9, P95: 1.2, P99: 1.3, Cost: 0.95}, Limits{P50: 0.65, P95: 0.70, P99: 0.75, Cost: 0.6}},
 	{"A4", "A4 cost p=1%", Limits{Runs: 0.20}, Limits{Runs: 0.13}},
-	{"A4", "A4, A8 p=2%", Limits{Runs: 0.28}, Limits{Runs: 0.18}},
+	{"A4", "A4 cost p=2%", Limits{Runs: 0.28}, Limits{Runs: 0.18}},
 	{"A4", "A4 cost p=5%", Limits{Runs: 0.48}, Limits{Runs: 0.33}},
 	{"A5", "A5 heavy", Limits{}, Limits{P50: 1.1, P95: 2.0, Cost: 2.0}},
 	{"A8", "A8 overload 2", Limits{Throughput: 1.5}, Limits{Throughput: 3}},
-	{"A8", "A4, A8 p=2%", Limits{Throughput: 1.5}, Limits{Throughput: 3}},
+	{"A8", "A8 overload 4", Limits{Throughput: 1.5}, Limits{Throughput: 3}},
 }
 
 // Met reports whether a row keeps within limits.

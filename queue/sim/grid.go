@@ -27,19 +27,23 @@ func Headline(changes int) []Cell {
 		return Cell{Name: name, PerHour: perHour, Workers: workers, Fails: p, Breaks: 5e-5, Test: fixed20, Predictor: 0.97}
 	}
 	with := func(c Cell, change func(*Cell)) Cell { change(&c); return c }
+	alone := func(name string, p float64) Cell {
+		return with(single(name, 240, 20, p), func(c *Cell) { c.Breaks = 0 })
+	}
 	cells := []Cell{
 		lanes("A1 lanes 100/h", 100, 100, 0.04, 0.01, 2),
 		lanes("A1 lanes 300/h", 300, 300, 0.04, 0.01, 2),
 		lanes("A1 lanes 500/h", 500, 500, 0.04, 0.01, 2),
 		single("A3 single 60/h", 60, 20, 0.05),
-		single("A4 cost p=1%", 240, 20, 0.01),
-		single("A4, A8 p=2%", 240, 20, 0.02), // for A8 an overload of 4
-		single("A4 cost p=5%", 240, 20, 0.05),
+		alone("A4 cost p=1%", 0.01), // what batches cost is reckoned where each fails by itself
+		alone("A4 cost p=2%", 0.02),
+		alone("A4 cost p=5%", 0.05),
 		lanes("A5 heavy", 300, 300, 0.08, 0.035, 3.3),
 		single("A6 no flakes", 20, 20, 0.02),
 		with(single("A6 flakes 5%", 20, 20, 0.02), func(c *Cell) { c.Flakes = 0.05 }),
 		with(lanes("A7 short and long", 60, 80, 0.04, 0.01, 0.3), func(c *Cell) { c.Test = twoKinds }), // 2 overlaps during a mean test
 		single("A8 overload 2", 120, 20, 0.02),
+		single("A8 overload 4", 240, 20, 0.02),
 		with(single("A9 single 20/h", 20, 20, 0.05), func(c *Cell) { c.Predictor = 0 }),
 		with(single("A9 single 60/h", 60, 20, 0.05), func(c *Cell) { c.Predictor = 0 }),
 		with(lanes("A9 lanes 100/h", 100, 100, 0.04, 0.01, 2), func(c *Cell) { c.Predictor = 0 }),
