@@ -151,7 +151,7 @@ func (d *decision) takeHedge(g *Group) bool {
 		if r.State == Interrupted || r.MergeMethod != d.s.Queue.MergeMethod || !d.mayServe(g, r) || !d.sawLandings(r) {
 			continue
 		}
-		g.Run, r.Hedge, r.Narrow = r.ID, "", !d.closed(d.ahead(g))
+		g.Run, r.Hedge = r.ID, ""
 		d.hedgesChanged()
 		if r.State == Building {
 			return true
@@ -170,20 +170,28 @@ func (d *decision) takeHedge(g *Group) bool {
 	return false
 }
 
-// landsBeside drops the hedges that lack an entry which lands now and which they would
-// have to be tested with. The run that counts has all that lands before its group and
-// overlaps it, because that was ahead; while the group was suspect others were not, and
-// a group that is tested again begins with them.
+// landsBeside looks at the runs that lack an entry which lands now. Hedges that would
+// have to be tested with it are dropped. The run that counts has all that lands before its
+// group and overlaps it, because that was ahead; while the group was suspect others were
+// not, and a group that is tested again begins with them. What others in a run are tested
+// with from now on, and were not when it began, makes it narrow.
 func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
 		return
 	}
 	targets := d.targetsOf(e)
+	overlaps := func(g *Group) bool {
+		return slices.ContainsFunc(d.s.members(g), func(m *Entry) bool { return targets.Overlaps(d.targetsOf(m)) })
+	}
 	for _, g := range d.line() {
-		overlaps := func(m *Entry) bool { return targets.Overlaps(d.targetsOf(m)) }
-		for _, r := range d.hedgesOf(g) {
-			if !r.Includes(e) && slices.ContainsFunc(d.s.members(g), overlaps) {
+		own, ahead := overlaps(g), slices.ContainsFunc(d.ahead(g), overlaps)
+		for _, r := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
+			switch {
+			case r == nil || r.Includes(e):
+			case own && r.Hedge != "":
 				d.dropHedge(r)
+			case ahead:
+				r.Narrow = true
 			}
 		}
 	}
@@ -232,8 +240,9 @@ func (d *decision) beginHedge() bool {
 		return false
 	}
 	run := group.Run
-	r := d.startOn(group, except(d.ahead(group), without))
-	group.Run, r.Hedge = run, without.Members[0]
+	ahead := except(d.ahead(group), without)
+	r := d.startOn(group, ahead)
+	group.Run, r.Hedge, r.Narrow = run, without.Members[0], !d.closed(ahead, without)
 	d.hedgesChanged()
 	return true
 }

@@ -79,9 +79,16 @@ func (d *decision) adaptive() bool { return d.s.Queue.Speculation == AdaptiveSpe
 // there is one line anyway.
 func (d *decision) narrow() bool { return d.adaptive() && d.s.Queue.Mode == Parallel }
 
-// closed reports whether groups have all that is ahead of each of them among them.
-func (d *decision) closed(groups []*Group) bool {
-	return !d.narrow() || !slices.ContainsFunc(groups, func(g *Group) bool { return !among(d.ahead(g), groups) })
+// closed reports whether groups have all that is ahead of each of them among them, but
+// for some.
+func (d *decision) closed(groups []*Group, but ...*Group) bool {
+	return !d.narrow() || !slices.ContainsFunc(groups, func(g *Group) bool {
+		ahead := d.ahead(g)
+		for _, b := range but {
+			ahead = except(ahead, b)
+		}
+		return !among(ahead, groups)
+	})
 }
 
 // among reports whether some groups are all in a list. Both are in line order.

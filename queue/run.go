@@ -126,7 +126,7 @@ type Run struct {
 	Base    Base
 	Chain   []Step // the entries ahead, then the group's own; never changed, only replaced
 	// Narrow: what it is tested on top of is tested with more, that the group itself
-	// does not overlap. When it passes it proves nobody else, and its failure proves
+	// does not overlap, or something landed that it would have to be tested with. When it passes it proves nobody else, and its failure proves
 	// nothing: see confirm.
 	Narrow bool
 	// Hedge is the entry that it leaves out although that is ahead, for the case that it
