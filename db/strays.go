@@ -49,7 +49,7 @@ func (db *DB) Strays(ctx context.Context, repo queue.RepoID, branches []string, 
 	if err := db.sql.SelectContext(ctx, &rows, `
 		SELECT u.queue_id, u.branch FROM runs u JOIN queues q ON q.id = u.queue_id
 		WHERE q.repository_id = $1 AND u.branch = ANY($2)
-			AND u.state NOT IN ('building', 'testing') AND (u.hedge = '' OR u.state = 'stopped') AND u.ended_at < $3
+			AND u.state NOT IN ('building', 'testing') AND (u.hedge = '' OR u.state IN ('stopped', 'interrupted')) AND u.ended_at < $3
 			AND NOT EXISTS (SELECT 1 FROM groups g WHERE g.queue_id = u.queue_id AND g.id = u.group_id AND g.run = u.id)
 		ORDER BY u.ended_at, u.id LIMIT $4`, int64(repo), pq.Array(branches), before, straysAtOnce); err != nil {
 		return nil, fail("find test branches that are left over", err)

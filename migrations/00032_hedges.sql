@@ -10,7 +10,7 @@ DROP INDEX runs_one_live_per_group;
 CREATE UNIQUE INDEX runs_one_live_per_group ON runs (queue_id, group_id) WHERE state IN ('building', 'testing') AND hedge = '';
 
 -- +goose Down
-UPDATE runs SET state = 'stopped' WHERE hedge <> '';
+UPDATE runs SET state = 'stopped', ended_at = COALESCE(ended_at, now()) WHERE hedge <> '';
 DROP INDEX runs_one_live_per_group;
 CREATE UNIQUE INDEX runs_one_live_per_group ON runs (queue_id, group_id) WHERE state IN ('building', 'testing');
 DROP INDEX runs_hedges;

@@ -32,6 +32,9 @@ type BuildRun struct {
 	Base  Base       `json:"base"`
 	Chain []StepSpec `json:"chain"`
 	Own   int        `json:"own"` // how many steps at the end are the group's own
+	// Hedge: it leaves out one that its group is on top of. That it cannot be built says
+	// nothing of the group's other runs.
+	Hedge bool `json:"hedge,omitempty"`
 }
 
 // StepSpec is a step with what a commit message needs. Steps whose Commit is

@@ -315,7 +315,7 @@ func (d *decision) runBuilt(f RunBuilt) {
 // again, and makes the branch once more.
 func (d *decision) over(r *Run) bool {
 	g := d.s.Groups[r.Group]
-	return r.State == Stopped || !r.State.Live() && !r.hedges() && (g == nil || g.Run != r.ID)
+	return r.State == Stopped || !r.State.Live() && !(r.hedges() && r.State != Interrupted) && (g == nil || g.Run != r.ID)
 }
 
 // runNotBuilt keeps the end of a build for the verdicts. One that was stopped

@@ -155,7 +155,10 @@ func (d *decision) askAll() {
 		for _, e := range d.s.members(g) {
 			r.PRs = append(append(r.PRs, e.layerNumbers()...), e.Number)
 		}
-		if run := d.s.run(g); run != nil && run.State == RunTesting {
+		for _, run := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
+			if run == nil || run.State != RunTesting {
+				continue
+			}
 			r.Commits = append(r.Commits, run.Commit)
 			if d.due(run.StartedAt.Add(branchSettled)) {
 				r.expect(run)

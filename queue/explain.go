@@ -299,16 +299,18 @@ func (d *decision) waitsFor(e *Entry, g *Group) (string, time.Time) {
 
 // hedgedText says without whom a group is tested besides.
 func (d *decision) hedgedText(g *Group) string {
-	var without []*Entry
+	var numbers []int64
 	for _, r := range d.hedgesOf(g) {
-		if e := d.s.Entries[r.Hedge]; e != nil {
-			without = append(without, e)
+		if a := d.inLine(r.Hedge); a != nil && r.State != Interrupted {
+			for _, e := range d.s.members(a) {
+				numbers = append(numbers, e.Number)
+			}
 		}
 	}
-	slices.SortFunc(without, Compare)
-	names := make([]string, len(without))
-	for i, e := range without {
-		names[i] = fmt.Sprintf("#%d", e.Number)
+	slices.Sort(numbers)
+	names := make([]string, len(numbers))
+	for i, n := range numbers {
+		names[i] = fmt.Sprintf("#%d", n)
 	}
 	switch len(names) {
 	case 0:

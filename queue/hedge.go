@@ -75,17 +75,16 @@ func (d *decision) endHedges() bool {
 	return true
 }
 
-// hedgeOver notes that a live hedge has ended. What could not be built, or was spoilt,
-// stays until it is dropped, so that it is not begun again and again.
+// hedgeOver notes that a live hedge has ended.
 func (d *decision) hedgeOver(r *Run) bool {
 	switch {
 	case !r.State.Live():
 		return false
 	case r.NotBuilt != nil:
-		r.State, r.EndedAt, r.Message, r.NotBuilt = Interrupted, d.now, r.NotBuilt.Message, nil
+		d.hedgeForNothing(r, r.NotBuilt.Message)
 		return true
 	case r.Spoilt != "", d.due(r.Deadline):
-		r.State, r.EndedAt, r.Message = Interrupted, d.now, cmp.Or(r.Spoilt, "Nobody told in time what became of it.")
+		d.hedgeForNothing(r, cmp.Or(r.Spoilt, "Nobody told in time what became of it."))
 		return true
 	case r.State == Building:
 		return false
@@ -97,12 +96,20 @@ func (d *decision) hedgeOver(r *Run) bool {
 	case VerdictFailed:
 		r.State, r.EndedAt, r.Why, r.Message = RunFailed, d.now, RequiredStatusFailed, d.failedText(r, j.names)
 	case VerdictInterrupted:
-		r.State, r.EndedAt, r.Why, r.Message = Interrupted, d.now, ChecksInterrupted, list(j.names)+" was cancelled."
+		d.hedgeForNothing(r, list(j.names)+" was cancelled.")
 	default:
 		d.wakeAt(j.until)
 		return d.readChecks(r)
 	}
 	return true
+}
+
+// hedgeForNothing ends a hedge of which nothing follows: it could not be built, or somebody
+// else ended it. It is remembered while it would be one, so that it is not begun again and
+// again.
+func (d *decision) hedgeForNothing(r *Run, why string) {
+	d.drop(r)
+	r.State, r.Message, r.NotBuilt = Interrupted, why, nil
 }
 
 // mayServe reports whether a group may yet want a hedge: it tests what the group would
@@ -114,12 +121,25 @@ func (d *decision) mayServe(g *Group, r *Run) bool {
 	ahead := d.ahead(g)
 	if g.Run != "" {
 		without := d.inLine(r.Hedge)
-		if without == nil || !slices.Contains(ahead, without) || r.State.Live() && d.doubts()[without.ID] == 0 {
+		if without == nil || d.passedBy(g) || !slices.Contains(ahead, without) || r.State.Live() && d.doubts()[without.ID] == 0 {
 			return false
 		}
 		ahead = except(ahead, without)
 	}
 	return d.isChain(r.Chain, r.Base.Seq, append(ahead[:len(ahead):len(ahead)], g)...)
+}
+
+// passedBy reports whether somebody that a suspect overlaps was started without it. When
+// it is tested again it takes its place behind them.
+func (d *decision) passedBy(g *Group) bool {
+	if g.Probation != Suspect {
+		return false
+	}
+	var own crowd
+	d.join(&own, d.s.members(g)...)
+	return slices.ContainsFunc(d.line()[d.lineup().place[g.ID]+1:], func(o *Group) bool {
+		return !o.apart() && d.meets(&own, d.s.members(o)...)
+	})
 }
 
 // inLine is the group of an entry, nil if it is in none of the line.
@@ -139,42 +159,51 @@ func except(groups []*Group, g *Group) []*Group {
 
 // dropHedge ends a hedge that nobody will take over.
 func (d *decision) dropHedge(r *Run) {
-	d.drop(r)
+	if r.State != Interrupted { // else that was done
+		d.drop(r)
+	}
 	r.State = Stopped // whatever came of it means nothing
 	d.hedgesChanged()
 }
 
-// takeHedge has a group that waits for a run take over a hedge that tests exactly what
-// it would begin now.
-func (d *decision) takeHedge(g *Group) bool {
+// serving is a hedge of a group that waits for a run, which tests exactly what would begin
+// now; nil if there is none.
+func (d *decision) serving(g *Group) *Run {
 	for _, r := range d.hedgesOf(g) {
-		if r.State == Interrupted || r.MergeMethod != d.s.Queue.MergeMethod || !d.mayServe(g, r) || !d.sawLandings(r) {
-			continue
+		if r.State != Interrupted && r.MergeMethod == d.s.Queue.MergeMethod && d.mayServe(g, r) && d.sawLandings(r) {
+			return r
 		}
-		g.Run, r.Hedge = r.ID, ""
-		d.hedgesChanged()
-		if r.State == Building {
-			return true
-		}
-		for _, e := range d.s.members(g) {
-			d.move(e, Testing, TestRunStarted, d.testedWith(r)+" That had been begun in case it would be needed.", Actor{}, r.ID)
-		}
-		switch r.State {
-		case RunPassed:
-			d.hasPassed(g, r)
-		case RunFailed:
-			d.hasFailed(g, r)
-		}
-		return true
 	}
-	return false
+	return nil
 }
 
-// landsBeside looks at the runs that lack an entry which lands now. Hedges that would
-// have to be tested with it are dropped. The run that counts has all that lands before its
-// group and overlaps it, because that was ahead; while the group was suspect others were
-// not, and a group that is tested again begins with them. What others in a run are tested
-// with from now on, and were not when it began, makes it narrow.
+// takeHedge has a group that waits for a run take over a hedge that serves.
+func (d *decision) takeHedge(g *Group) bool {
+	r := d.serving(g)
+	if r == nil {
+		return false
+	}
+	g.Run, r.Hedge = r.ID, ""
+	d.hedgesChanged()
+	if r.State == Building {
+		return true
+	}
+	for _, e := range d.s.members(g) {
+		d.move(e, Testing, TestRunStarted, d.testedWith(r)+" That had been begun in case it would be needed.", Actor{}, r.ID)
+	}
+	switch r.State {
+	case RunPassed:
+		d.hasPassed(g, r)
+	case RunFailed:
+		d.hasFailed(g, r)
+	}
+	return true
+}
+
+// landsBeside makes runs narrow that lack an entry which lands now: what others in them
+// are tested with from now on they were not tested with when it began. A run has all that
+// lands and overlaps its own group, for that was ahead; hedges of a group that others have
+// passed by are dropped.
 func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
 		return
@@ -184,21 +213,16 @@ func (d *decision) landsBeside(e *Entry) {
 		return slices.ContainsFunc(d.s.members(g), func(m *Entry) bool { return targets.Overlaps(d.targetsOf(m)) })
 	}
 	for _, g := range d.line() {
-		own, ahead := overlaps(g), slices.ContainsFunc(d.ahead(g), overlaps)
 		for _, r := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
-			switch {
-			case r == nil || r.Includes(e):
-			case own && r.Hedge != "":
-				d.dropHedge(r)
-			case ahead:
+			if r != nil && !r.Includes(e) && slices.ContainsFunc(d.ahead(g), overlaps) {
 				r.Narrow = true
 			}
 		}
 	}
 }
 
-// sawLandings reports whether whoever landed something since a hedge began would have
-// dropped it: a program that knows of no hedges would not have.
+// sawLandings reports whether whoever landed something since a hedge began knew hedges: a
+// program that does not drops none that others have passed by.
 func (d *decision) sawLandings(r *Run) bool {
 	return !slices.ContainsFunc(d.landedSince(r.Base.Seq), func(l Landed) bool {
 		return !l.Hedged && !slices.ContainsFunc(r.Chain, l.is)
@@ -227,7 +251,7 @@ func (d *decision) beginHedge() bool {
 	var group, without *Group
 	most := hedgeFrom
 	for _, g := range d.line() {
-		if d.groupLands(g.ID) || !d.tested(g) || len(d.hedgesOf(g)) >= hedgesEach {
+		if d.groupLands(g.ID) || !d.tested(g) || len(d.hedgesOf(g)) >= hedgesEach || d.passedBy(g) {
 			continue
 		}
 		for _, a := range d.ahead(g) {
@@ -243,6 +267,7 @@ func (d *decision) beginHedge() bool {
 	ahead := except(d.ahead(group), without)
 	r := d.startOn(group, ahead)
 	group.Run, r.Hedge, r.Narrow = run, without.Members[0], !d.closed(ahead, without)
+	d.builds[len(d.builds)-1].Hedge = true
 	d.hedgesChanged()
 	return true
 }

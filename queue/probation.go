@@ -198,7 +198,7 @@ func (d *decision) standsApart(g *Group) bool {
 		return g.apart() || !d.staysInBase()
 	case g.Run != "" || g.alone(): // as it began, until it has been tested
 		return g.apart()
-	case g.Urgent:
+	case g.Urgent, d.serving(g) != nil:
 		return false
 	default:
 		first := d.s.Entries[g.Members[0]]

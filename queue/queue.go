@@ -73,7 +73,7 @@ type Landed struct {
 	PR         int64   `json:"pr"`
 	Commit     string  `json:"commit"`
 	Tree       string  `json:"tree"` // "" = the host merged it late, and nobody saw it land
-	// Hedged: the hedges that would have to have it and have not were dropped.
+	// Hedged: who landed it knew hedges, see sawLandings.
 	Hedged bool `json:"hedged,omitempty"`
 }
 

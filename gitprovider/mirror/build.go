@@ -191,10 +191,11 @@ func moved(s queue.StepSpec, head string) string {
 	return fmt.Sprintf("pull request %d is at %.10s and no longer at %.10s", s.PR, head, s.Head)
 }
 
-// not is a run that was not made; those that include its entries will not be either.
+// not is a run that was not made; those that include its entries will not be either,
+// unless it was a hedge.
 func (b *builder) not(made Made, run queue.BuildRun, trouble queue.Trouble, entry queue.EntryID, message string) Made {
 	for _, s := range run.Chain[max(0, len(run.Chain)-max(run.Own, 0)):] {
-		b.failed[s.Entry] = true
+		b.failed[s.Entry] = b.failed[s.Entry] || !run.Hedge
 	}
 	made.Trouble, made.Entry, made.Message = trouble, entry, message
 	return made

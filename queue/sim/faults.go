@@ -168,7 +168,7 @@ func (w *World) findStrays() {
 	for _, id := range slices.Sorted(maps.Keys(w.state.Runs)) {
 		r := w.state.Runs[id]
 		at := w.host.branches[r.Branch]
-		if g := w.state.Groups[r.Group]; at == "" || r.State.Live() || g != nil && (g.Run == r.ID || r.Hedge != "" && r.State != queue.Stopped) {
+		if g := w.state.Groups[r.Group]; at == "" || r.State.Live() || g != nil && (g.Run == r.ID || r.Hedge != "" && r.State != queue.Stopped && r.State != queue.Interrupted) {
 			continue
 		}
 		again = true
