@@ -200,10 +200,12 @@ func (d *decision) takeHedge(g *Group) bool {
 	return true
 }
 
-// landsBeside makes runs narrow that lack an entry which lands now: what others in them
-// are tested with from now on they were not tested with when it began. A run has all that
-// lands and overlaps its own group, for that was ahead; hedges of a group that others have
-// passed by are dropped.
+// landsBeside looks at the runs that lack an entry which lands now. Hedges that would
+// have to be tested with it are dropped: while their group is suspect, what it overlaps may
+// land, tested alone. The run that counts has all that lands before its group and overlaps
+// it, because that was ahead, and a suspect that is tested again begins with the rest.
+// Where others in a run are tested with it from now on, and were not when the run began,
+// the run is narrow.
 func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
 		return
@@ -214,7 +216,11 @@ func (d *decision) landsBeside(e *Entry) {
 	}
 	for _, g := range d.line() {
 		for _, r := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
-			if r != nil && !r.Includes(e) && slices.ContainsFunc(d.ahead(g), overlaps) {
+			switch {
+			case r == nil || r.Includes(e):
+			case r.Hedge != "" && overlaps(g):
+				d.dropHedge(r)
+			case slices.ContainsFunc(d.ahead(g), overlaps):
 				r.Narrow = true
 			}
 		}
