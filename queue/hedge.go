@@ -201,10 +201,10 @@ func (d *decision) takeHedge(g *Group) bool {
 }
 
 // landsBeside looks at the runs that lack an entry which lands now. Hedges that would
-// have to be tested with it are dropped: while their group is suspect, what it overlaps may
-// land, tested alone. The run that counts has all that lands before its group and overlaps
-// it, because that was ahead, and a suspect that is tested again begins with the rest.
-// Where others in a run are tested with it from now on, and were not when the run began,
+// have to be tested with it are dropped: those that leave out this very one, and those of
+// a suspect, which what it overlaps need not wait for. The run that counts has all that
+// lands before its group and overlaps it, because that was ahead, and a suspect that is
+// tested again begins with the rest. Where others in a run are tested with it from now on, and were not when the run began,
 // the run is narrow.
 func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
