@@ -204,8 +204,8 @@ func (d *decision) takeHedge(g *Group) bool {
 // have to be tested with it are dropped: those that leave out this very one, and those of
 // a suspect, which what it overlaps need not wait for. The run that counts has all that
 // lands before its group and overlaps it, because that was ahead, and a suspect that is
-// tested again begins with the rest. Where others in a run are tested with it from now on, and were not when the run began,
-// the run is narrow.
+// tested again begins with the rest. Where others in a run are tested with it from now
+// on, and were not when the run began, the run is narrow.
 func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
 		return
