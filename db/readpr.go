@@ -160,9 +160,10 @@ func readRunsOf(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, about []*qu
 	return nil
 }
 
-// hedgesOf are the runs in which the groups of entries are tested without somebody.
+// hedgesOf are the runs in which the groups of entries are tested without somebody. Only
+// adaptive queues with lanes have any.
 func hedgesOf(ctx context.Context, tx *sqlx.Tx, s *queue.Snapshot, about []*queue.Entry) ([]queue.RunID, error) {
-	if s.Queue.Speculation != queue.AdaptiveSpeculation {
+	if s.Queue.Speculation != queue.AdaptiveSpeculation || s.Queue.Mode != queue.Parallel {
 		return nil, nil
 	}
 	groups := make([]int64, len(about))

@@ -194,8 +194,10 @@ func moved(s queue.StepSpec, head string) string {
 // not is a run that was not made; those that include its entries will not be either,
 // unless it was a hedge.
 func (b *builder) not(made Made, run queue.BuildRun, trouble queue.Trouble, entry queue.EntryID, message string) Made {
-	for _, s := range run.Chain[max(0, len(run.Chain)-max(run.Own, 0)):] {
-		b.failed[s.Entry] = b.failed[s.Entry] || !run.Hedge
+	if !run.Hedge {
+		for _, s := range run.Chain[max(0, len(run.Chain)-max(run.Own, 0)):] {
+			b.failed[s.Entry] = true
+		}
 	}
 	made.Trouble, made.Entry, made.Message = trouble, entry, message
 	return made
