@@ -49,11 +49,29 @@ func BenchmarkB8Parallel(b *testing.B) {
 	})
 }
 
+// An adaptive queue, in which every twentieth fails. With more than slots wait, it makes
+// batches; with slots to spare, it hedges in lanes.
+func BenchmarkB8Adaptive(b *testing.B) {
+	b.Run("line=50/batches of 16", func(b *testing.B) { drain(b, setup{line: 50, batch: 16, fails: 20}) })
+	for _, degree := range []int{5, 50} {
+		b.Run(fmt.Sprintf("lanes/line=50/degree=%d/batches of 16", degree), func(b *testing.B) {
+			drain(b, setup{line: 50, batch: 16, universe: 50 * 50 * waiting / degree, fails: 20})
+		})
+	}
+	for _, open := range []int{100, 300} {
+		b.Run(fmt.Sprintf("lanes/%d open/degree=2/slots to spare", open), func(b *testing.B) {
+			drain(b, setup{line: int64(3 * open), open: open, universe: 50 * 50 * open / 2, fails: 20})
+		})
+	}
+}
+
 type setup struct {
 	line     int64
 	batch    int64 // 0 = none
 	universe int   // how many targets there are; 0 = single mode
 	huge     int   // every n-th has 350,000 targets
+	fails    int64 // every n-th fails, and the queue is adaptive; 0 = neither
+	open     int   // how many a queue is given at one time; 0 = as many as it looks at
 }
 
 // drained is a queue of which decisions see a window.
@@ -63,6 +81,7 @@ type drained struct {
 	sets    map[queue.TargetsID]queue.TargetSet
 	now     time.Time
 	window  int
+	how     setup
 	took    []time.Duration
 	landing *queue.Land
 	build   []queue.BuildRun
@@ -109,10 +128,14 @@ func newDrained(how setup) *drained {
 	if how.universe > 0 {
 		settings.Mode = queue.Parallel
 	}
+	if how.fails > 0 {
+		settings.Speculation = queue.AdaptiveSpeculation
+	}
 	q := queue.Queue{ID: 1, Key: "4b3bb2ee-3c0c-4b6c-9b53-4d1f3b1f5a10", Branch: "main", State: queue.Running, Settings: settings}
 	q.Target.Commit, q.Target.Tree = "c0", "t0"
-	d := &drained{s: queue.NewSnapshot(q), now: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), sets: map[queue.TargetsID]queue.TargetSet{}}
-	d.window = int(how.line * max(how.batch, 1) * 2)
+	d := &drained{s: queue.NewSnapshot(q), how: how, now: time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC), sets: map[queue.TargetsID]queue.TargetSet{}}
+	const storeReads = 500 // free entries, at most
+	d.window = min(int(how.line*max(how.batch, 1)*2), storeReads)
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := int64(1); n <= waiting; n++ {
 		e := &queue.Entry{ID: queue.EntryID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)), Submission: 1, State: queue.Pending,
@@ -142,15 +165,23 @@ func someTargets(r *rand.Rand, how setup, n int) queue.TargetSet {
 
 // decide makes one decision on a window and performs what it asks for.
 func (d *drained) decide(facts ...queue.Received) {
-	free := 0
+	free, open := 0, 0
 	for _, e := range d.s.Entries {
+		if e.Active() {
+			open++
+		} else {
+			delete(d.s.Entries, e.ID)
+			delete(d.s.Targets, e.Targets)
+		}
 		if e.Free() {
 			free++
-		} else if !e.Active() {
-			delete(d.s.Entries, e.ID)
 		}
 	}
-	if n := min(max(d.window-free, 0), len(d.pool)); n > 0 {
+	lacks := d.window - free
+	if d.how.open > 0 {
+		lacks = d.how.open - open
+	}
+	if n := min(max(lacks, 0), len(d.pool)); n > 0 {
 		for _, e := range d.pool[:n] {
 			d.s.Entries[e.ID] = e
 			if e.Targets != 0 {
@@ -163,7 +194,7 @@ func (d *drained) decide(facts ...queue.Received) {
 	d.now = d.now.Add(time.Second)
 	maps.DeleteFunc(d.s.Runs, func(_ queue.RunID, r *queue.Run) bool {
 		g := d.s.Groups[r.Group]
-		return g == nil || g.Run != r.ID
+		return g == nil || g.Run != r.ID && (r.Hedge == "" || r.State == queue.Stopped)
 	})
 	before := cpu()
 	p := queue.Reconcile(d.s, facts, d.now)
@@ -190,7 +221,7 @@ func cpu() time.Duration {
 }
 
 // next is what happens next: a branch was built, a landing ended, or else the
-// first of the line passes.
+// oldest run ends.
 func (d *drained) next() queue.Received {
 	switch {
 	case len(d.build) > 0:
@@ -215,11 +246,28 @@ func (d *drained) next() queue.Received {
 		}
 		return queue.Received{Fact: f}
 	}
-	for _, id := range d.s.Line {
-		if r := d.s.Runs[d.s.Groups[id].Run]; r != nil && r.State == queue.RunTesting {
-			return queue.Received{Fact: queue.CheckReported{Commit: r.Commit, Report: queue.Report{
-				Kind: queue.CheckRun, Name: "ci", ID: 1, Status: "completed", Result: "success", At: d.now}}}
-		}
+	if r := d.oldest(); r != nil {
+		return queue.Received{Fact: queue.CheckReported{Commit: r.Commit, Report: queue.Report{
+			Kind: queue.CheckRun, Name: "ci", ID: 1, Status: "completed", Result: d.result(r), At: d.now}}}
 	}
 	return queue.Received{Fact: queue.RulesChanged{}}
+}
+
+// oldest is the run that CI ends next.
+func (d *drained) oldest() *queue.Run {
+	var oldest *queue.Run
+	for _, r := range d.s.Runs {
+		if r.State == queue.RunTesting && (oldest == nil || r.Own()[0].Stamp < oldest.Own()[0].Stamp) {
+			oldest = r
+		}
+	}
+	return oldest
+}
+
+func (d *drained) result(r *queue.Run) string {
+	fails := func(s queue.Step) bool { return d.how.fails > 0 && s.PR%d.how.fails == 0 }
+	if slices.ContainsFunc(r.Chain, fails) {
+		return "failure"
+	}
+	return "success"
 }

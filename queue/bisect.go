@@ -64,13 +64,17 @@ func (d *decision) part(bisection int64, members []*Entry) *Group {
 	return g
 }
 
-// bisection finds the bisection of a part and makes it ours to change.
+// bisection finds the bisection of a part, and makes it ours to change.
 func (d *decision) bisection(g *Group) *Bisection {
-	q := &d.s.Queue
-	q.Bisections = slices.Clone(q.Bisections)
-	for i := range q.Bisections {
-		if q.Bisections[i].ID == g.Part.Bisection {
-			return &q.Bisections[i]
+	d.s.Queue.Bisections = slices.Clone(d.s.Queue.Bisections)
+	return d.searchOf(g)
+}
+
+// searchOf finds the bisection of a part, to be read.
+func (d *decision) searchOf(g *Group) *Bisection {
+	for i := range d.s.Queue.Bisections {
+		if b := &d.s.Queue.Bisections[i]; b.ID == g.Part.Bisection {
+			return b
 		}
 	}
 	panic(fmt.Sprintf("queue: group %d is part of bisection %d, which is not there", g.ID, g.Part.Bisection))
@@ -127,7 +131,7 @@ func (d *decision) bisections() bool {
 // judgePart decides on a part that passed, failed, or need not be run. certain
 // says that nothing ahead of it is undecided.
 func (d *decision) judgePart(g *Group, certain bool) bool {
-	b := d.bisection(g)
+	b := d.searchOf(g)
 	r := d.s.run(g)
 	chain := b.chain(g)
 	switch {
@@ -136,6 +140,7 @@ func (d *decision) judgePart(g *Group, certain bool) bool {
 		return true
 	case r != nil && r.State == RunFailed:
 		if !b.knownToFail(chain) {
+			b = d.bisection(g)
 			b.Failed = append(slices.Clone(b.Failed), slices.Clone(chain))
 			return true
 		}
@@ -291,7 +296,7 @@ func (d *decision) startParts() bool {
 		if g.Run != "" || !d.due(g.NotBefore) {
 			continue
 		}
-		b := d.bisection(g)
+		b := d.searchOf(g)
 		chain := b.chain(g)
 		redundant := q.OptimizationMode == BisectionSkipRedundantTests && b.knownToFail(chain)
 		if !redundant && !b.builtOnFailure(chain, len(g.Members)) {

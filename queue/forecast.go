@@ -33,7 +33,7 @@ func Forecast(s *Snapshot, most int) [][]EntryID {
 	for len(free) > 0 {
 		batch := free[:1:1]
 		if d.batched(free[0]) {
-			batch, _ = d.batch(free, size, &crowd{})
+			batch, _ = d.batch(d.mates(free), 0, size, &crowd{})
 		}
 		taken := map[EntryID]bool{}
 		ids := make([]EntryID, len(batch))

@@ -12,6 +12,10 @@ func (d *decision) form() []*Entry {
 	var waiting crowd
 	heldUp := d.heldUp()
 	most := d.batchSize(free)
+	var m *mates // nil where nobody goes together
+	if most > 1 && d.s.Queue.Batch {
+		m = d.mates(free)
+	}
 	for i, e := range free {
 		if d.risky(e) { // it is tested on nobody, and nobody on it
 			return free[i : i+1 : i+1]
@@ -21,8 +25,8 @@ func (d *decision) form() []*Entry {
 			continue
 		}
 		batch, closed := free[i:i+1:i+1], true
-		if d.batched(e) {
-			batch, closed = d.batch(free[i:], most, heldUp)
+		if m != nil && d.batched(e) {
+			batch, closed = d.batch(m, i, most, heldUp)
 		}
 		if int64(len(batch)) >= most || closed || d.waitedEnough(e) {
 			return batch
@@ -69,25 +73,23 @@ func (d *decision) batched(e *Entry) bool {
 	return d.s.Queue.Batch && !e.NoBatch && !e.Alone && e.Priority != Urgent && !d.risky(e)
 }
 
-// batch collects the entries that go together with the first: those that
-// overlap it, directly or through one another, in order. closed says that it
-// can grow no more, because an entry that goes alone stands behind it. Of one that
-// is held up it takes nothing from there on: whoever waits for nothing does not
-// wait with it. Nor does an adaptive queue put what is much more likely to fail
+// batch collects the entries that go together with the one at a place of those that are
+// free: those behind it that overlap it, directly or through one another, in order.
+// closed says that it can grow no more, because an entry that goes alone stands behind
+// it. Of one that is held up it takes nothing from there on: whoever waits for nothing
+// does not wait with it. Nor does an adaptive queue put what is much more likely to fail
 // together with what is not, such as what has come back and has passed once.
-func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Entry, closed bool) {
-	batch = free[:1:1]
-	overlaps, joins := d.overlapping(free)
-	joins(free[0])
-	pass := 1 - d.risk(free[0])
-	for _, e := range free[1:] {
-		if int64(len(batch)) >= most {
-			break
-		}
-		if !overlaps(e) || d.risky(e) {
+func (d *decision) batch(m *mates, first int, most int64, heldUp *crowd) (batch []*Entry, closed bool) {
+	lead := m.free[first]
+	batch = m.free[first : first+1 : first+1]
+	m.begin(first)
+	pass := 1 - d.risk(lead)
+	for i := first + 1; i < len(m.free) && int64(len(batch)) < most; i++ {
+		e := m.free[i]
+		if !m.overlaps(i) || d.risky(e) {
 			continue
 		}
-		if d.meets(heldUp, e) || d.unlike(e, free[0]) {
+		if d.meets(heldUp, e) || d.unlike(e, lead) {
 			return batch, false
 		}
 		if !d.batched(e) {
@@ -96,7 +98,7 @@ func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Ent
 		if pass *= 1 - d.risk(e); pass < batchFloor {
 			return batch, true
 		}
-		joins(e)
+		m.joins(i)
 		batch = append(batch, e)
 	}
 	return batch, false
@@ -106,14 +108,4 @@ func (d *decision) batch(free []*Entry, most int64, heldUp *crowd) (batch []*Ent
 func (d *decision) unlike(a, b *Entry) bool {
 	x, y := d.risk(a), d.risk(b)
 	return max(x, y) > likeRisks*min(x, y)
-}
-
-// overlapping tells of free entries whether they overlap any that has joined.
-func (d *decision) overlapping(free []*Entry) (overlaps func(*Entry) bool, joins func(*Entry)) {
-	if d.s.Queue.Mode == Single {
-		return func(*Entry) bool { return true }, func(*Entry) {}
-	}
-	n := d.neighbours(free)
-	near := make([]bool, len(n.sets))
-	return func(e *Entry) bool { return near[n.place[e.ID]] }, func(e *Entry) { n.mark(near, e) }
 }

@@ -188,8 +188,9 @@ func (d *decision) takeHedge(g *Group) bool {
 	if r.State == Building {
 		return true
 	}
+	with := d.testedWith(r) + " That had been begun in case it would be needed."
 	for _, e := range d.s.members(g) {
-		d.move(e, Testing, TestRunStarted, d.testedWith(r)+" That had been begun in case it would be needed.", Actor{}, r.ID)
+		d.move(e, Testing, TestRunStarted, with, Actor{}, r.ID)
 	}
 	switch r.State {
 	case RunPassed:
@@ -210,10 +211,13 @@ func (d *decision) landsBeside(e *Entry) {
 	if !d.narrow() {
 		return
 	}
-	targets := d.targetsOf(e)
-	overlaps := func(g *Group) bool {
-		return slices.ContainsFunc(d.s.members(g), func(m *Entry) bool { return targets.Overlaps(d.targetsOf(m)) })
+	var lands crowd
+	d.join(&lands, e)
+	beside := map[*Group]bool{} // who overlaps what lands
+	for _, g := range d.line() {
+		beside[g] = d.meets(&lands, d.s.members(g)...)
 	}
+	overlaps := func(g *Group) bool { return beside[g] }
 	for _, g := range d.line() {
 		for _, r := range append(slices.Clip(d.hedgesOf(g)), d.s.run(g)) {
 			switch {

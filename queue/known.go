@@ -1,21 +1,26 @@
 package queue
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // known is what a decision has looked up and need not look up again. Nothing in
 // it is news: each is made from the snapshot when it is first asked for, and
 // forgotten by whoever changes what it was made from.
 type known struct {
-	lineup *lineup     // of the line; see lineChanged
-	order  []*Entry    // all entries in queue order; see orderChanged
-	near   *neighbours // free entries by target, the newest index
-	pulls  map[int64]*Entry
-	layers map[int64]*Entry  // by pull request, the entries that have it in their stack; see stacksChanged
-	landed map[landing]int64 // what is in Queue.Landed: its Seq
-	tally  *tally            // of Snapshot.Recent
-	risks  map[EntryID]float64
-	hedged map[GroupID][]*Run // see hedgesChanged
-	doubts map[GroupID]float64
+	lineup  *lineup  // of the line; see lineChanged
+	order   []*Entry // all entries, in queue order if ordered; see orderChanged
+	ordered bool
+	near    *neighbours // free entries by target, the newest index
+	pulls   map[int64]*Entry
+	layers  map[int64]*Entry  // by pull request, the entries that have it in their stack; see stacksChanged
+	landed  map[landing]int64 // what is in Queue.Landed: its Seq
+	tally   *tally            // of Snapshot.Recent
+	risks   map[EntryID]float64
+	numbers *numbers           // of targets
+	hedged  map[GroupID][]*Run // see hedgesChanged
+	doubts  map[GroupID]float64
 }
 
 // landing is one submission that landed, by its pull request: that has one entry
@@ -28,13 +33,12 @@ type landing struct {
 // sorted returns the entries that satisfy keep, in queue order. Maps are never
 // ranged over for a decision: their order would be a coin toss.
 func (d *decision) sorted(keep func(*Entry) bool) []*Entry {
-	if d.known.order == nil {
-		all := make([]*Entry, 0, len(d.s.Entries))
-		for _, e := range d.s.Entries {
-			all = append(all, e)
-		}
-		slices.SortFunc(all, Compare)
-		d.known.order = all
+	if len(d.known.order) != len(d.s.Entries) { // there are only ever more
+		d.known.order, d.known.ordered = slices.AppendSeq(make([]*Entry, 0, len(d.s.Entries)), maps.Values(d.s.Entries)), false
+	}
+	if !d.known.ordered {
+		slices.SortFunc(d.known.order, Compare) // most often nearly in order
+		d.known.ordered = true
 	}
 	var entries []*Entry
 	for _, e := range d.known.order {
@@ -48,7 +52,7 @@ func (d *decision) sorted(keep func(*Entry) bool) []*Entry {
 // orderChanged forgets the order of entries: there is another one, or something
 // that Compare looks at has changed. Where those stand that have ended does not
 // matter: nobody asks for them in order.
-func (d *decision) orderChanged() { d.known.order = nil }
+func (d *decision) orderChanged() { d.known.ordered = false }
 
 // byPR finds an entry by its pull request, nil if it is not in the window.
 func (d *decision) byPR(number int64) *Entry {

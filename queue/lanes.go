@@ -117,27 +117,22 @@ type walk struct {
 	by     byTarget // of indexed sets
 	wide   []int    // the places with a set that is everything or too large to index
 	ahead  []places
-	sets   [][]TargetSet
+	sets   [][]impact
 	apart  []bool // the places of groups that nobody is tested on top of
 }
 
 func (d *decision) walk(line []*Group) []places {
-	w := walk{narrow: d.narrow(), ahead: make([]places, len(line)), sets: make([][]TargetSet, len(line)), apart: make([]bool, len(line))}
-	targets := 0
-	all := make([]TargetSet, 0, members(line))
+	w := walk{narrow: d.narrow(), ahead: make([]places, len(line)), sets: make([][]impact, len(line)), apart: make([]bool, len(line))}
+	entries := make([]*Entry, 0, members(line))
+	for _, g := range line {
+		entries = append(entries, d.s.members(g)...)
+	}
+	all, occurrences := d.impacts(entries)
 	for i, g := range line {
 		w.apart[i] = g.apart()
-		from := len(all)
-		for _, id := range g.Members {
-			s := d.targetsOf(d.s.Entries[id])
-			all = append(all, s)
-			if s.indexed() {
-				targets += len(s.Hashes)
-			}
-		}
-		w.sets[i] = all[from:]
+		w.sets[i], all = all[:len(g.Members)], all[len(g.Members):]
 	}
-	w.by = newByTarget(targets)
+	w.by = d.byTarget(occurrences)
 	for i := range line {
 		w.step(i)
 	}
@@ -151,19 +146,18 @@ func (w *walk) step(i int) {
 	for _, s := range w.sets[i] {
 		if !s.indexed() {
 			wide = true
-			w.compareAll(i, s)
+			w.compareAll(i, s.TargetSet)
 			continue
 		}
-		for _, h := range s.Hashes {
-			for p := range w.by.places(h) {
+		for _, n := range s.numbers {
+			if w.narrow {
+				w.by.each(n, func(p int) { w.put(i, p) })
+			} else if p, any := w.by.last(n); any {
 				w.put(i, p)
-				if !w.narrow {
-					break
-				}
 			}
 		}
 		for _, p := range w.wide {
-			w.compare(i, p, s)
+			w.compare(i, p, s.TargetSet)
 		}
 	}
 	if w.apart[i] {
@@ -187,7 +181,7 @@ func (w *walk) compareAll(i int, s TargetSet) {
 }
 
 func (w *walk) compare(i, p int, s TargetSet) {
-	if !w.apart[p] && !w.ahead[i].has(p) && slices.ContainsFunc(w.sets[p], s.Overlaps) {
+	if !w.apart[p] && !w.ahead[i].has(p) && slices.ContainsFunc(w.sets[p], func(o impact) bool { return s.Overlaps(o.TargetSet) }) {
 		w.put(i, p)
 	}
 }

@@ -88,6 +88,7 @@ func TestNeighboursFindWhatPairsFind(t *testing.T) {
 		}
 		d := begin(s, time.Time{})
 		free := d.sorted((*Entry).Free)
+		mates := d.mates(free)
 		for i := range free {
 			want := free[i : i+1 : i+1]
 			for _, e := range free[i+1:] {
@@ -96,7 +97,7 @@ func TestNeighboursFindWhatPairsFind(t *testing.T) {
 					want = append(want, e)
 				}
 			}
-			if got, _ := d.batch(free[i:], d.batchSize(free[i:]), &crowd{}); !slices.Equal(got, want) {
+			if got, _ := d.batch(mates, i, d.batchSize(free[i:]), &crowd{}); !slices.Equal(got, want) {
 				t.Fatalf("a batch of %d, want %d", len(got), len(want))
 			}
 		}

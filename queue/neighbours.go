@@ -1,47 +1,12 @@
 package queue
 
-import "iter"
-
 // neighbours finds who overlaps whom among free entries, for batches in parallel
-// mode: an index from target to the entries that have it, made once a decision.
+// mode: an index from target to the entries that have it.
 type neighbours struct {
 	place map[EntryID]int
-	sets  []TargetSet
+	sets  []impact
 	by    byTarget // of indexed sets
 	wide  []int    // the places whose set is everything or too large to index
-}
-
-// byTarget tells for each target at which places it is. The list holds them all, each
-// with the one of the same target before it, so that the index is two allocations.
-type byTarget struct {
-	newest map[uint64]int
-	all    []occurrence // the first is none
-}
-
-type occurrence struct{ place, before int }
-
-// newByTarget has room for so many targets.
-func newByTarget(targets int) byTarget {
-	return byTarget{newest: make(map[uint64]int, targets), all: make([]occurrence, 1, targets+1)}
-}
-
-// add puts the targets of an indexed set at a place.
-func (b *byTarget) add(s TargetSet, place int) {
-	for _, h := range s.Hashes {
-		b.all = append(b.all, occurrence{place, b.newest[h]})
-		b.newest[h] = len(b.all) - 1
-	}
-}
-
-// places are those of a target, the last added first.
-func (b *byTarget) places(h uint64) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for at := b.newest[h]; at != 0; at = b.all[at].before {
-			if !yield(b.all[at].place) {
-				return
-			}
-		}
-	}
 }
 
 // neighbours is the index of free entries, made anew when it misses one.
@@ -49,15 +14,11 @@ func (d *decision) neighbours(free []*Entry) *neighbours {
 	if n := d.known.near; n != nil && n.knows(free) {
 		return n
 	}
-	n := &neighbours{place: make(map[EntryID]int, len(free)), sets: make([]TargetSet, len(free))}
-	targets := 0
+	sets, occurrences := d.impacts(free)
+	n := &neighbours{place: make(map[EntryID]int, len(free)), sets: sets, by: d.byTarget(occurrences)}
 	for i, e := range free {
-		n.place[e.ID], n.sets[i] = i, d.targetsOf(e)
-		if n.sets[i].indexed() {
-			targets += len(n.sets[i].Hashes)
-		}
+		n.place[e.ID] = i
 	}
-	n.by = newByTarget(targets)
 	for i, s := range n.sets {
 		if s.indexed() {
 			n.by.add(s, i)
@@ -78,22 +39,62 @@ func (n *neighbours) knows(free []*Entry) bool {
 	return true
 }
 
-// mark marks the places of everybody who overlaps an entry.
-func (n *neighbours) mark(near []bool, e *Entry) {
-	i := n.place[e.ID]
-	s := n.sets[i]
+// eachNear calls f with the place of everybody who overlaps the entry at one.
+func (n *neighbours) eachNear(place int, f func(place int)) {
+	s := n.sets[place]
 	if !s.indexed() {
 		for p, o := range n.sets {
-			near[p] = near[p] || s.Overlaps(o)
+			if s.Overlaps(o.TargetSet) {
+				f(p)
+			}
 		}
 		return
 	}
-	for _, h := range s.Hashes {
-		for p := range n.by.places(h) {
-			near[p] = true
-		}
+	for _, number := range s.numbers {
+		n.by.each(number, f)
 	}
 	for _, p := range n.wide {
-		near[p] = near[p] || s.Overlaps(n.sets[p])
+		if s.Overlaps(n.sets[p].TargetSet) {
+			f(p)
+		}
 	}
 }
+
+// mates are free entries in order, of which batches are made.
+type mates struct {
+	free []*Entry
+	// near finds who overlaps whom; nil in single mode, where everybody does.
+	near  *neighbours
+	place []int // of each in near
+	batch []int // the batch, by its number, that each place of near was found to overlap last
+	last  int
+}
+
+func (d *decision) mates(free []*Entry) *mates {
+	m := &mates{free: free}
+	if d.s.Queue.Mode == Single {
+		return m
+	}
+	m.near = d.neighbours(free)
+	m.place, m.batch = make([]int, len(free)), make([]int, len(m.near.sets))
+	for i, e := range free {
+		m.place[i] = m.near.place[e.ID]
+	}
+	return m
+}
+
+// begin begins another batch with one of them.
+func (m *mates) begin(i int) {
+	m.last++
+	m.joins(i)
+}
+
+// joins notes that one is in the batch.
+func (m *mates) joins(i int) {
+	if m.near != nil {
+		m.near.eachNear(m.place[i], func(p int) { m.batch[p] = m.last })
+	}
+}
+
+// overlaps reports whether one overlaps any in the batch.
+func (m *mates) overlaps(i int) bool { return m.near == nil || m.batch[m.place[i]] == m.last }

@@ -54,14 +54,19 @@ func (d *decision) targetsOf(e *Entry) TargetSet {
 	if e.Stacked() {
 		return Everything
 	}
-	id := e.Targets
-	if e.Group != 0 {
-		id = e.BoundTargets
-	}
+	id := e.countedTargets()
 	if set, known := d.s.Targets[id]; known && id != 0 {
 		return set
 	}
 	return Everything
+}
+
+// countedTargets names that set.
+func (e *Entry) countedTargets() TargetsID {
+	if e.Group != 0 {
+		return e.BoundTargets
+	}
+	return e.Targets
 }
 
 // crowd is a set of entries of which somebody asks whether he overlaps any: an
@@ -69,9 +74,10 @@ func (d *decision) targetsOf(e *Entry) TargetSet {
 // many there are in the crowd.
 type crowd struct {
 	anybody    bool
-	everything bool // somebody's set is everything
-	targets    map[uint64]struct{}
+	everything bool        // somebody's set is everything
+	has        []bool      // by number of a target
 	large      []TargetSet // not worth indexing for one decision
+	numbers    []int32     // those that it has, some twice
 }
 
 // indexedTargets is the size up to which a set is indexed.
@@ -79,39 +85,37 @@ const indexedTargets = 1000
 
 func (s TargetSet) indexed() bool { return !s.All && len(s.Hashes) <= indexedTargets }
 
-func (c *crowd) add(s TargetSet) {
+func (d *decision) add(c *crowd, s impact) {
 	c.anybody = true
 	switch {
 	case s.All:
 		c.everything = true
-	case len(s.Hashes) > indexedTargets:
-		c.large = append(c.large, s)
+	case !s.indexed():
+		c.large = append(c.large, s.TargetSet)
 	default:
-		if c.targets == nil {
-			c.targets = map[uint64]struct{}{}
+		if len(c.has) < len(d.known.numbers.targets) {
+			c.has = append(c.has, make([]bool, len(d.known.numbers.targets)-len(c.has))...)
 		}
-		for _, h := range s.Hashes {
-			c.targets[h] = struct{}{}
+		for _, n := range s.numbers {
+			c.has[n] = true
 		}
+		c.numbers = append(c.numbers, s.numbers...)
 	}
 }
 
-func (c *crowd) meets(s TargetSet) bool {
+func (d *decision) overlaps(c *crowd, s impact) bool {
 	if !c.anybody || c.everything || s.All {
 		return c.anybody
 	}
-	if len(s.Hashes) > indexedTargets {
-		for h := range c.targets {
-			if _, found := slices.BinarySearch(s.Hashes, h); found {
-				return true
-			}
+	if s.indexed() {
+		if slices.ContainsFunc(s.numbers, func(n int32) bool { return int(n) < len(c.has) && c.has[n] }) {
+			return true
 		}
-	} else {
-		for _, h := range s.Hashes {
-			if _, found := c.targets[h]; found {
-				return true
-			}
-		}
+	} else if slices.ContainsFunc(c.numbers, func(n int32) bool {
+		_, found := slices.BinarySearch(s.Hashes, d.known.numbers.targets[n])
+		return found
+	}) {
+		return true
 	}
 	return slices.ContainsFunc(c.large, s.Overlaps)
 }
@@ -123,16 +127,16 @@ func (c *crowd) meets(s TargetSet) bool {
 func (d *decision) join(c *crowd, entries ...*Entry) {
 	for _, e := range entries {
 		if d.s.Queue.Mode == Single {
-			c.add(Everything)
+			d.add(c, impact{TargetSet: Everything})
 		} else {
-			c.add(d.targetsOf(e))
+			d.add(c, d.impact(e))
 		}
 	}
 }
 
 func (d *decision) meets(c *crowd, entries ...*Entry) bool {
 	return slices.ContainsFunc(entries, func(e *Entry) bool {
-		return c.everything || c.anybody && c.meets(d.targetsOf(e))
+		return c.everything || c.anybody && d.overlaps(c, d.impact(e))
 	})
 }
 

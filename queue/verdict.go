@@ -158,8 +158,9 @@ func (d *decision) verdicts() bool {
 // test looks at a run whose branch is on the host.
 func (d *decision) test(g *Group, r *Run) bool {
 	if d.state(g) == Pending {
+		with := d.testedWith(r)
 		for _, e := range d.s.members(g) {
-			d.move(e, Testing, TestRunStarted, d.testedWith(r), Actor{}, r.ID)
+			d.move(e, Testing, TestRunStarted, with, Actor{}, r.ID)
 		}
 		return true
 	}
