@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // endings are n submissions of which the first failed fail.
@@ -80,5 +81,31 @@ func TestWhichEndingsAreRemembered(t *testing.T) {
 	}
 	if len(s.Recent) != RecentlyEnded {
 		t.Errorf("%d endings are remembered", len(s.Recent))
+	}
+}
+
+// A batch in lanes is as large as can pass by what has failed in this queue, however sure
+// somebody is of each: pairs that break only together are foreseen by nobody. In one line
+// what is known of each counts.
+func TestABatchInLanesIsAsLargeAsTheQueueIsSure(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		mode   Mode
+		failed int // of the last 200
+		want   int
+	}{{Parallel, 0, 16}, {Parallel, 10, 4}, {Parallel, 30, 1}, {Single, 30, 16}} {
+		settings := DefaultSettings()
+		settings.Mode, settings.Speculation, settings.Concurrency = tt.mode, AdaptiveSpeculation, 1
+		settings.Batch, settings.BatchingMinSize = true, 16
+		s := NewSnapshot(Queue{State: Running, Settings: settings})
+		s.Recent, s.Predicted = endings(tt.failed, RecentlyEnded, Ended{PR: 100}), map[EntryID]float64{}
+		s.Targets[1] = NewTargetSet([]string{"everybody's"})
+		for n := range 20 {
+			e := &Entry{ID: EntryID(fmt.Sprintf("%02d", n)), State: Pending, Priority: Medium, Targets: 1}
+			s.Entries[e.ID], s.Predicted[e.ID] = e, 0.01
+		}
+		if got := begin(s, time.Time{}).form(); len(got) != tt.want {
+			t.Errorf("%s, %d of 200 failed: a batch of %d, want %d", tt.mode, tt.failed, len(got), tt.want)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func (d *decision) batch(m *mates, first int, most int64, heldUp *crowd) (batch 
 	lead := m.free[first]
 	batch = m.free[first : first+1 : first+1]
 	m.begin(first)
-	pass := 1 - d.risk(lead)
+	pass := 1 - d.doubtful(lead)
 	for i := first + 1; i < len(m.free) && int64(len(batch)) < most; i++ {
 		e := m.free[i]
 		if !m.overlaps(i) || d.risky(e) {
@@ -95,7 +95,7 @@ func (d *decision) batch(m *mates, first int, most int64, heldUp *crowd) (batch 
 		if !d.batched(e) {
 			return batch, true
 		}
-		if pass *= 1 - d.risk(e); pass < batchFloor {
+		if pass *= 1 - d.doubtful(e); pass < batchFloor {
 			return batch, true
 		}
 		m.joins(i)

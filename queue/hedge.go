@@ -334,12 +334,11 @@ func (d *decision) doubts() map[GroupID]float64 {
 // priors are the chances that groups of the line fail, before failed runs are counted.
 func (d *decision) priors() map[GroupID]float64 {
 	const most = 0.99
-	mean := d.tally().here.near(imaginedMean, imaginedHere)
 	prior := map[GroupID]float64{}
 	for _, g := range d.line() {
 		pass := 1.0
 		for _, e := range d.s.members(g) {
-			pass *= 1 - max(d.risk(e), mean)
+			pass *= 1 - d.doubtful(e)
 		}
 		prior[g.ID] = min(1-pass, most)
 	}

@@ -133,6 +133,16 @@ func (d *decision) risk(e *Entry) float64 {
 	return risk
 }
 
+// doubtful is the chance that an entry fails, by itself or together with others. In lanes
+// nobody is surer than those of the queue are on average: an estimate says little of
+// those who break only together.
+func (d *decision) doubtful(e *Entry) float64 {
+	if d.narrow() {
+		return max(d.risk(e), d.tally().here.near(imaginedMean, imaginedHere))
+	}
+	return d.risk(e)
+}
+
 // risky reports whether an entry is to be tested on probation.
 func (d *decision) risky(e *Entry) bool {
 	return e.Priority != Urgent && d.risk(e) >= likelyFails
