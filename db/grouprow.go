@@ -27,19 +27,20 @@ type groupRow struct {
 	Direct      bool                  `json:"direct"`
 	Urgent      bool                  `json:"urgent"`
 	Probation   string                `json:"probation"`
+	Confirming  bool                  `json:"confirming"`
 	FormedAt    stamp                 `json:"formed_at"`
 }
 
 // groupColumns are the columns of groupRow.
 const groupColumns = `
-	queue_id, id, members, part, run, interrupted, build_tries, not_before, proof, land_tries, one_by_one, direct, urgent, probation, formed_at`
+	queue_id, id, members, part, run, interrupted, build_tries, not_before, proof, land_tries, one_by_one, direct, urgent, probation, confirming, formed_at`
 
 func rowOfGroup(q queue.ID, g *queue.Group) groupRow {
 	return groupRow{
 		QueueID: int64(q), ID: int64(g.ID), Members: texted(g.Members), Part: document[*queue.Part]{g.Part},
 		Run: string(g.Run), Interrupted: g.Interrupted, BuildTries: g.BuildTries, NotBefore: stamp(g.NotBefore),
 		Proof: int64(g.Proof), LandTries: g.LandTries, OneByOne: g.OneByOne, Direct: g.Direct, Urgent: g.Urgent,
-		Probation: string(g.Probation), FormedAt: stamp(g.FormedAt),
+		Probation: string(g.Probation), Confirming: g.Confirming, FormedAt: stamp(g.FormedAt),
 	}
 }
 
@@ -48,7 +49,7 @@ func (r groupRow) group() queue.Group {
 		ID: queue.GroupID(r.ID), Members: retyped[queue.EntryID](r.Members), Part: r.Part.v,
 		Run: queue.RunID(r.Run), Interrupted: r.Interrupted, BuildTries: r.BuildTries, NotBefore: time.Time(r.NotBefore),
 		Proof: queue.GroupID(r.Proof), LandTries: r.LandTries, OneByOne: r.OneByOne, Direct: r.Direct, Urgent: r.Urgent,
-		Probation: queue.Probation(r.Probation), FormedAt: time.Time(r.FormedAt),
+		Probation: queue.Probation(r.Probation), Confirming: r.Confirming, FormedAt: time.Time(r.FormedAt),
 	}
 }
 
@@ -70,7 +71,7 @@ func saveGroups(ctx context.Context, tx *sqlx.Tx, q queue.ID, groups []queue.Gro
 				members = excluded.members, part = excluded.part, run = excluded.run, interrupted = excluded.interrupted,
 				build_tries = excluded.build_tries, not_before = excluded.not_before, proof = excluded.proof,
 				land_tries = excluded.land_tries, one_by_one = excluded.one_by_one, direct = excluded.direct, urgent = excluded.urgent,
-				probation = excluded.probation, formed_at = excluded.formed_at`, text); err != nil {
+				probation = excluded.probation, confirming = excluded.confirming, formed_at = excluded.formed_at`, text); err != nil {
 			return fmt.Errorf("save groups: %w", err)
 		}
 	}

@@ -88,10 +88,11 @@ func (d *decision) holds() bool {
 }
 
 // heldByDepth reports whether the failure of a group waits for the results of
-// the groups behind it. A group that could join those is given its slot first.
+// the groups behind it. A group that could join those is given its slot first. Where
+// nobody is tested on top of it, nobody can clear it.
 func (d *decision) heldByDepth(g *Group) (held, started bool) {
 	depth := d.s.Queue.PendingFailureDepth
-	if depth == 0 {
+	if depth == 0 || g.apart() {
 		return false, false
 	}
 	behind := d.behind(g)

@@ -109,7 +109,7 @@ func (d *decision) confirm(g *Group, r *Run) {
 		why = "It failed, but not everything was there that those ahead of it had been tested with: it is tested once more, on what has landed."
 	}
 	d.restart(g, GroupChanged, why, Actor{})
-	g.Probation = NoProbation
+	g.Probation, g.Confirming = NoProbation, true
 	d.lineChanged()
 	d.putApart(g)
 }
@@ -162,19 +162,21 @@ func (d *decision) forgiving() bool {
 	return d.s.Queue.CanOptimisticallyMerge || d.s.Queue.PendingFailureDepth > 0
 }
 
-// staysInBase reports whether a failure may be cleared by those behind it. In narrow
-// lanes they seldom have all that it was tested with, and could not; there it is forgiven
-// by a run of its own: see unconfirmed.
+// staysInBase reports whether a failure may be cleared by those behind it, which stay on
+// top of it meanwhile. In narrow lanes they seldom have all that it was tested with, and
+// could not. Where more wait than there are slots, a failure that is no flake would make all
+// behind it fail, too. There it is forgiven by a run of its own: see unconfirmed.
 func (d *decision) staysInBase() bool {
-	return d.forgiving() && !d.narrow()
+	return d.forgiving() && !d.narrow() && !d.crowded(d.sorted(d.awaits))
 }
 
 // unconfirmed reports whether the failure of a group with nothing left ahead does not
-// count yet: it may be that of what was left out, or, where flakes are forgiven, a flake.
-// A batch is searched at once: testing it again whole would be a run for each real failure.
+// count yet: it may be that of what was left out, or, where flakes are forgiven, a flake
+// that nobody behind it can clear. Who was expected to fail is not tested twice. A batch is
+// searched at once: testing it again whole would be a run for each real failure.
 func (d *decision) unconfirmed(g *Group, r *Run) bool {
-	flake := d.narrow() && d.forgiving() && len(g.Members) == 1
-	return r.Narrow || flake && !g.alone()
+	flake := d.forgiving() && len(g.Members) == 1 && !g.Confirming
+	return r.Narrow || flake && (g.Probation == Suspect || g.alone() && !d.risky(d.s.Entries[g.Members[0]]))
 }
 
 // probations puts one group on probation, or ends one. A suspect that is to be

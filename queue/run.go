@@ -37,6 +37,8 @@ type Group struct {
 	Urgent bool
 	// Probation says whether it is tested out of everybody's base.
 	Probation Probation
+	// Confirming: it has failed, and is tested once more, alone, so that the result counts.
+	Confirming bool
 }
 
 // same reports whether nothing of two groups differs: see Entry.same.
@@ -44,7 +46,7 @@ func (g *Group) same(o *Group) bool {
 	return g.ID == o.ID && oneList(g.Members, o.Members) && (g.Part == o.Part || g.Part != nil && o.Part != nil && *g.Part == *o.Part) &&
 		g.Run == o.Run && g.Interrupted == o.Interrupted && g.BuildTries == o.BuildTries && g.NotBefore.Equal(o.NotBefore) &&
 		g.Proof == o.Proof && g.LandTries == o.LandTries && g.OneByOne == o.OneByOne && g.FormedAt.Equal(o.FormedAt) &&
-		g.Direct == o.Direct && g.Urgent == o.Urgent && g.Probation == o.Probation
+		g.Direct == o.Direct && g.Urgent == o.Urgent && g.Probation == o.Probation && g.Confirming == o.Confirming
 }
 
 // oneList reports whether two lists that are never changed, only replaced, are one or
