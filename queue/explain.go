@@ -180,8 +180,10 @@ func (d *decision) expected(e *Entry, g *Group) Condition {
 	switch {
 	case g != nil && g.apart() && e.State == PendingFailure:
 		return Condition{"in_base", false, "Its tests failed: others are not tested on top of it."}
+	case g != nil && g.alone() && g.Confirming:
+		return Condition{"in_base", false, "It failed, which may be by chance or for want of what was left out: it is tested once more, alone, and that counts. When it passes, it takes its place behind those that are being tested."}
 	case g != nil && g.alone() && !d.risky(e):
-		return Condition{"in_base", false, "So many are ahead of it that not all of them will land, or it has failed on top of only a part of what they were tested with: it is tested alone first, and then takes its place behind those that are being tested."}
+		return Condition{"in_base", false, "So many are ahead of it that not all of them will land: it is tested alone first, and then takes its place behind those that are being tested."}
 	case e.Returned != 0:
 		return Condition{"in_base", true, "It has been tested before and is not known to fail, so others are tested on top of it."}
 	case g != nil && g.apart() || g == nil && d.risky(e):
