@@ -41,8 +41,9 @@ const crowd = 40
 // durably, and a simulated GitHub with real git, each connected through networks
 // of its own. People open, merge, push to, cancel and close pull requests in two
 // queues, one that lands exactly in batches and one with lanes that the host
-// merges, while servers and Postgres are killed, networks cut and hung, mirrors
-// deleted and damaged, and disks full. Then all calms down, and the checker looks.
+// merges, both of them adaptive where the seed is odd, while servers and Postgres
+// are killed, networks cut and hung, mirrors deleted and damaged, and disks full.
+// Then all calms down, and the checker looks.
 //
 // A seed plays the same breakages and deeds again. When they meet what the
 // servers are doing is left to the machine, so a failure may take a few runs to
@@ -118,10 +119,11 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	if _, c.token, err = createToken(ctx, store, demoOrg, "chaos", account.Admin, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
+	speculation := [...]string{"fixed", "adaptive"}[seed%2]
 	c.queues = []*chaosQueue{
 		c.newQueue("app", map[string]any{"mergeMethod": "merge_commit", "landingMode": "exact", "concurrency": 3, "batch": true, "batchingMinSize": 3,
-			"batchingMaxWaitTimeMinutes": 1, "canOptimisticallyMerge": true, "pendingFailureDepth": 1, "bisectionConcurrency": 2}),
-		c.newQueue("lib", map[string]any{"mergeMethod": "squash", "landingMode": "host", "concurrency": 3, "mode": "parallel"}),
+			"batchingMaxWaitTimeMinutes": 1, "canOptimisticallyMerge": true, "pendingFailureDepth": 1, "bisectionConcurrency": 2, "speculation": speculation}),
+		c.newQueue("lib", map[string]any{"mergeMethod": "squash", "landingMode": "host", "concurrency": 5, "mode": "parallel", "speculation": speculation}),
 	}
 	for _, k := range c.copies[1:] {
 		k.start()
