@@ -75,7 +75,7 @@ func (d *decision) settle() {
 
 // once runs the stages up to the first that changes something.
 func (d *decision) once() bool {
-	d.wake, d.known.doubts = time.Time{}, nil
+	d.wake, d.known.doubts, d.known.full = time.Time{}, nil, nil
 	for _, stage := range stages {
 		if stage.run(d) {
 			return true

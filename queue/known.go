@@ -10,6 +10,7 @@ import (
 // forgotten by whoever changes what it was made from.
 type known struct {
 	lineup  *lineup  // of the line; see lineChanged
+	full    *bool    // whether there are more than slots; see lineChanged
 	order   []*Entry // all entries, in queue order if ordered; see orderChanged
 	ordered bool
 	near    *neighbours // free entries by target, the newest index

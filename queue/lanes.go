@@ -27,7 +27,7 @@ func (d *decision) lineup() *lineup {
 
 // lineChanged forgets how the line was: a group came or went, or has other
 // members.
-func (d *decision) lineChanged() { d.known.lineup = nil }
+func (d *decision) lineChanged() { d.known.lineup, d.known.full = nil, nil }
 
 // line is the groups of the main line in order, not to be changed.
 func (d *decision) line() []*Group { return d.lineup().groups }

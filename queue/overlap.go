@@ -77,7 +77,6 @@ type crowd struct {
 	everything bool        // somebody's set is everything
 	has        []bool      // by number of a target
 	large      []TargetSet // not worth indexing for one decision
-	numbers    []int32     // those that it has, some twice
 }
 
 // indexedTargets is the size up to which a set is indexed.
@@ -99,7 +98,6 @@ func (d *decision) add(c *crowd, s impact) {
 		for _, n := range s.numbers {
 			c.has[n] = true
 		}
-		c.numbers = append(c.numbers, s.numbers...)
 	}
 }
 
@@ -107,15 +105,20 @@ func (d *decision) overlaps(c *crowd, s impact) bool {
 	if !c.anybody || c.everything || s.All {
 		return c.anybody
 	}
-	if s.indexed() {
-		if slices.ContainsFunc(s.numbers, func(n int32) bool { return int(n) < len(c.has) && c.has[n] }) {
+	for _, n := range s.numbers {
+		if int(n) < len(c.has) && c.has[n] {
 			return true
 		}
-	} else if slices.ContainsFunc(c.numbers, func(n int32) bool {
-		_, found := slices.BinarySearch(s.Hashes, d.known.numbers.targets[n])
-		return found
-	}) {
-		return true
+	}
+	if !s.indexed() {
+		for n, has := range c.has {
+			if !has {
+				continue
+			}
+			if _, found := slices.BinarySearch(s.Hashes, d.known.numbers.targets[n]); found {
+				return true
+			}
+		}
 	}
 	return slices.ContainsFunc(c.large, s.Overlaps)
 }

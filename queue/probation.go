@@ -167,7 +167,7 @@ func (d *decision) forgiving() bool {
 // could not. Where more wait than there are slots, a failure that is no flake would make all
 // behind it fail, too. There it is forgiven by a run of its own: see unconfirmed.
 func (d *decision) staysInBase() bool {
-	return d.forgiving() && !d.narrow() && !d.crowded(d.sorted(d.awaits))
+	return d.forgiving() && !d.narrow() && !d.full()
 }
 
 // unconfirmed reports whether the failure of a group with nothing left ahead does not
@@ -305,4 +305,14 @@ func (d *decision) crowded(free []*Entry) bool {
 		there += int64(len(g.Members))
 	}
 	return there > d.s.Queue.Concurrency
+}
+
+// full is the same of those that are free now, looked up once while the line stands:
+// every group that failed or waits is asked about in every round.
+func (d *decision) full() bool {
+	if d.known.full == nil {
+		full := d.crowded(d.sorted(d.awaits))
+		d.known.full = &full
+	}
+	return *d.known.full
 }
